@@ -1,0 +1,58 @@
+# `make` reproduces the figures, `make test` tests; both set up .venv first, if need be.
+# README.md shows the Snakemake command behind them.
+
+PRESET = paper
+FIGURE =
+CORES = all
+PYTHON = python3
+LOGGER = plain
+
+RESULTS = results
+COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	--custom-compile-command "make lock"
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport PYTHONPATH
+
+.PHONY: figures setup test check lock prune clean-data clean help
+
+figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
+	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
+	@python workflow/scripts/summarize.py --preset $(PRESET)
+
+setup: ## .venv from the lock in envs/
+	@sh envs/setup.sh "$(PYTHON)"
+
+test: setup ## tests and examples, about 5 minutes
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		pytest -n auto -m "not site and not damage and not cluster"
+
+check: setup ## format, lint and types
+	ruff format --check
+	ruff check
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+	mypy
+
+lock: setup ## envs/requirements.txt anew from the direct requirements; UPGRADE=1 for newer ones
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) --quiet -o envs/requirements.txt \
+		envs/requirements.in envs/requirements-dev.in
+
+prune: setup ## lists cached arrays that no figure names; DELETE=1 removes them
+	@python workflow/scripts/prune.py $(if $(DELETE),--delete)
+
+clean-data: ## removes the draws, the large part of the cache; curves are kept
+	rm -rf "$(RESULTS)/cache/data"
+
+clean: ## removes all that was computed, keeps .venv
+	rm -rf "$(RESULTS)" .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "PRESET=paper   size of the run: paper, quick (minutes) or smoke (seconds)"
+	@echo "FIGURE=        one figure, by its folder in figures/"
+	@echo "CORES=all      how many jobs run at once, within 80 % of the memory"
+	@echo "PYTHON=python3 what .venv is made with, from 3.11 to 3.14"
+	@echo "LOGGER=plain   one line a job with the time left; rich: bars, on a terminal"
