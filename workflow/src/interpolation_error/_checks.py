@@ -1,0 +1,131 @@
+"""Argument checks shared by the library: one clear line for each mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def as_finite(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array, refusing empty and non-finite ones.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument; it opens the message.
+    value : array_like
+        Real numbers of any shape.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not numeric, is empty, or holds a NaN or an infinity.
+
+    Examples
+    --------
+    >>> as_finite("gamma", [1, 2])
+    array([1., 2.])
+    """
+    given: NDArray[Any] = np.asarray(value)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers, got {given.dtype}")
+    array = given.astype(np.float64, copy=False)
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, got a NaN or an infinity")
+    return array
+
+
+def as_positive(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array, refusing anything not above zero.
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_finite`, and if an element is zero or negative.
+
+    Examples
+    --------
+    >>> as_positive("gamma", 0.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: gamma must be positive, got 0.0
+    """
+    array = as_finite(name, value)
+    if np.any(array <= 0):
+        raise ValueError(f"{name} must be positive, got {float(array.min())!r}")
+    return array
+
+
+def as_non_negative(name: str, value: ArrayLike) -> Array:
+    """Return ``value`` as a float64 array, refusing anything below zero.
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_finite`, and if an element is negative.
+
+    Examples
+    --------
+    >>> as_non_negative("snr", 0.0)
+    array(0.)
+    """
+    array = as_finite(name, value)
+    if np.any(array < 0):
+        raise ValueError(f"{name} must not be negative, got {float(array.min())!r}")
+    return array
+
+
+def as_whole(name: str, value: Any, least: int = 0) -> int:
+    """Return ``value`` as an int, refusing fractions and anything below ``least``.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is not a whole number, or is below ``least``.
+
+    Examples
+    --------
+    >>> as_whole("tokens", 0, least=1)
+    Traceback (most recent call last):
+        ...
+    ValueError: tokens must be a whole number from 1, got 0
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (whole and value >= least):
+        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+    return int(value)
+
+
+def as_labels(value: ArrayLike, tokens: int) -> Array:
+    """Return labels as a float64 array, refusing anything but +1 and -1.
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_finite`, and if there is not one label for each of ``tokens``
+        tokens, or one is neither +1 nor -1.
+
+    Examples
+    --------
+    >>> as_labels([1, -1], 2)
+    array([ 1., -1.])
+    """
+    labels = as_finite("labels", value)
+    if labels.shape != (tokens,):
+        raise ValueError(
+            f"labels must be one for each token, shape ({tokens},), got {labels.shape}"
+        )
+    wrong = labels[np.abs(labels) != 1]
+    if wrong.size:
+        raise ValueError(f"labels must be +1 or -1, got {float(wrong[0])!r}")
+    return labels
