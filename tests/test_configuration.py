@@ -1,0 +1,242 @@
+"""Bad configuration is refused before anything runs: one line with file and key."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from interpolation_error import configuration, plan
+from interpolation_error.configuration import ConfigurationError
+
+ROOT = Path(__file__).parents[1]
+PRESETS = sorted(path.stem for path in (ROOT / "config/presets").glob("*.yaml"))
+
+
+def run(**change):
+    return {"preset": "smoke", "seed": 1, "results": "results", **change}
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A folder with the project's config and figures, to be spoilt."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    shutil.copytree(ROOT / "figures", tmp_path / "figures")
+    return tmp_path
+
+
+def edit(path, change):
+    content = configuration.read_yaml(path, path.parent)
+    change(content)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def refusal(root, **config):
+    with pytest.raises(ConfigurationError) as error:
+        configuration.load(run(**config), root, "config")
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_valid_and_every_array_named_once(preset):
+    loaded = configuration.load(run(preset=preset), ROOT, "config")
+    arrays = list(plan.Plan(loaded, "style").arrays())
+    assert arrays
+    assert len(arrays) == len(set(arrays))
+
+
+def test_figures_share_the_curves_that_they_have_in_common():
+    loaded = configuration.load(run(preset="paper"), ROOT, "config")
+    plans = plan.Plan(loaded, "style").figures
+    first, second = (
+        {simulation.item.stem for simulation in plans[name].simulations}
+        for name in ("linear_regression", "nonlinear_attention")
+    )
+    assert first < second
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"colour": 1}, "config: unknown key 'colour'; allowed: nonlinearities,"),
+        ({"seed": "one"}, "config: seed: must be of type integer; got 'one'"),
+        ({"seed": -1}, "config: seed: must be 0 or more; got -1"),
+        ({"preset": "papr"}, "config: preset: there is no 'papr'; allowed: "),
+        (
+            {"nonlinearities": {"mine": {"file": "none.py", "name": "f"}}},
+            "config: nonlinearities.mine: none.py: cannot be read",
+        ),
+        (
+            {"nonlinearities": {"tanh": {"file": "none.py", "name": "f"}}},
+            "config: nonlinearities.tanh: a registered nonlinearity has this name",
+        ),
+        (
+            {"nonlinearities": {"mine": {"file": "none.py"}}},
+            "config: nonlinearities.mine: lacks the key 'name'",
+        ),
+    ],
+)
+def test_bad_configuration(config, message):
+    assert refusal(ROOT, **config).startswith(message)
+
+
+def gamma_panel(definition):
+    return definition["panels"]["gamma"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(colour=1), "unknown key 'colour'; allowed: curves, equa"),
+        (lambda d: d.pop("paper"), "lacks the key 'paper'"),
+        (
+            lambda d: d["curves"]["tanh"].update(lable="x"),
+            "curves.tanh: unknown key 'lable'; allowed: diagonal, estimator, label,",
+        ),
+        (
+            lambda d: d["curves"]["tanh"].update(nonlinearity="tan"),
+            "panels.gamma.curves.tanh: nonlinearity: there is no 'tan'; allowed: arct",
+        ),
+        (
+            lambda d: d["curves"]["tanh"].pop("nonlinearity"),
+            "panels.gamma.curves.tanh: attention needs a nonlinearity, one of",
+        ),
+        (
+            lambda d: d["curves"]["tanh"].update(weights={"norm": 1}),
+            "curves.tanh.weights: must be {norm, alignment} for one vector",
+        ),
+        (
+            lambda d: d["curves"]["tanh"]["weights"].update(alignment=1.5),
+            "curves.tanh.weights.alignment: must be 1 or less; got 1.5",
+        ),
+        (
+            lambda d: d["panels"]["snr"]["setting"].update(gamma=0),
+            "panels.snr.setting.gamma: must be more than 0; got 0",
+        ),
+        (
+            lambda d: d["panels"]["snr"]["setting"].update(gamma="small"),
+            "panels.snr.setting.gamma: must be of type number; got 'small'",
+        ),
+        (
+            lambda d: d["panels"]["snr"]["setting"].update(tokens=2),
+            "panels.snr.setting.tokens: must be 4 or more; got 2",
+        ),
+        (
+            lambda d: gamma_panel(d).update(
+                sweep={"parameter": "gamma", "values": [0.1, 0]}
+            ),
+            "panels.gamma.sweep.values.1: must be more than 0; got 0",
+        ),
+        (
+            lambda d: gamma_panel(d)["sweep"].update(start=0),
+            "panels.gamma.sweep: start and stop must be positive when spacing is log",
+        ),
+        (
+            lambda d: gamma_panel(d).update(
+                sweep={"parameter": "gamma", "values": [0.1, 0.1]}
+            ),
+            "panels.gamma.sweep: the same value of the sweep stands twice",
+        ),
+        (
+            lambda d: gamma_panel(d)["setting"].update(gamma=1.0),
+            "panels.gamma.setting.gamma: is swept, so it cannot be set as well",
+        ),
+        (
+            lambda d: gamma_panel(d)["setting"].pop("snr"),
+            "panels.gamma.setting: lacks 'snr'",
+        ),
+        (
+            lambda d: gamma_panel(d)["source"].pop("weights"),
+            "panels.gamma.source: lacks 'weights'",
+        ),
+        (
+            lambda d: gamma_panel(d)["source"].update(tokens="guess"),
+            "panels.gamma.source.tokens: must be one of caption, summary, inferred,",
+        ),
+        (
+            lambda d: gamma_panel(d).update(dataset={"dimension": 1024}),
+            "panels.gamma.dataset.dimension: 1024 is smaller than 2048, which a curve",
+        ),
+        (
+            lambda d: gamma_panel(d).update(replicates=1),
+            "panels.gamma.replicates: must be 2 or more; got 1",
+        ),
+        (lambda d: d.pop("curves"), "panels.gamma: has no curves, and the figure"),
+    ],
+)
+def test_bad_figure_definition(clone, change, message):
+    edit(clone / "figures/nonlinear_attention/figure.yaml", change)
+    line = refusal(clone)
+    assert line.startswith(f"figures/nonlinear_attention/figure.yaml: {message}")
+
+
+def test_two_curves_of_one_name(clone):
+    path = clone / "figures/nonlinear_attention/figure.yaml"
+    path.write_text(path.read_text().replace("\n  cos:\n", "\n  tanh:\n"))
+    assert refusal(clone).endswith("the key 'tanh' stands twice")
+    assert "figures/nonlinear_attention/figure.yaml: line" in refusal(clone)
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "title: [\n", "title: \x00\n"])
+def test_a_file_that_is_no_definition(clone, text):
+    path = clone / "figures/nonlinear_attention/figure.yaml"
+    path.write_text(text)
+    assert refusal(clone).startswith("figures/nonlinear_attention/figure.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.update(figures=["fig"]), "figures: there is no 'fig'; allowed: l"),
+        (lambda p: p.update(figures=[]), "figures: "),
+        (lambda p: p.update(size_divisor=0), "size_divisor: must be 1 or more; got 0"),
+        (
+            lambda p: p.update(replicates_per_job=0),
+            "replicates_per_job: must be 1 or more; got 0",
+        ),
+        (
+            lambda p: p["at_most"].update(points=0),
+            "at_most.points: must be 1 or more; got 0",
+        ),
+    ],
+)
+def test_bad_preset(clone, change, message):
+    edit(clone / "config/presets/smoke.yaml", change)
+    assert refusal(clone).startswith(f"config/presets/smoke.yaml: {message}")
+
+
+def test_a_divisor_that_leaves_too_few_tokens(clone):
+    edit(clone / "config/presets/smoke.yaml", lambda p: p.update(size_divisor=256))
+    line = refusal(clone)
+    assert line.startswith("figures/linear_regression/figure.yaml: tokens must be")
+
+
+def test_scientific_notation_is_a_number(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1e-5\nb: 1E3\nc: -2.5e+1\nd: 1e\n")
+    assert configuration.read_yaml(path, tmp_path) == {
+        "a": 1e-5,
+        "b": 1e3,
+        "c": -25.0,
+        "d": "1e",
+    }
+
+
+def test_every_schema_key_is_documented():
+    described = (ROOT / "config/README.md").read_text()
+    for path in (ROOT / "config/schemas").glob("*.yaml"):
+        for key in keys_of(yaml.safe_load(path.read_text())):
+            assert f"`{key}`" in described, f"config/README.md lacks {key}"
+
+
+def keys_of(schema):
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name == "properties":
+                yield from value
+            yield from keys_of(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from keys_of(value)

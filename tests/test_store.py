@@ -1,0 +1,139 @@
+"""A cached file proves what it is, and says in one line what is wrong with it."""
+
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from interpolation_error import store
+from interpolation_error.identity import KEY_LENGTH, Identity
+
+
+@pytest.fixture
+def identity():
+    return Identity.of({"tokens": 4}, "data")
+
+
+@pytest.fixture
+def path(tmp_path, identity):
+    path = tmp_path / f"noise-{identity.key[:KEY_LENGTH]}.h5"
+    store.write(path, {"a/b": np.arange(6.0).reshape(2, 3), "c": np.ones(2)}, identity)
+    return path
+
+
+def one_line(error):
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_arrays_come_back_as_they_went(path, identity):
+    arrays = store.read(path)
+    assert sorted(arrays) == ["a/b", "c"]
+    np.testing.assert_array_equal(arrays["a/b"], np.arange(6.0).reshape(2, 3))
+    assert store.read_identity(path) == identity
+
+
+def test_the_same_arrays_give_the_same_bytes(path, identity):
+    before = path.read_bytes()
+    arrays = {"c": np.ones(2), "a/b": np.arange(6.0).reshape(2, 3)}
+    store.write(path, arrays, identity)
+    assert path.read_bytes() == before
+
+
+def test_nothing_volatile_is_in_the_file(path):
+    with h5py.File(path) as file:
+        assert set(file.attrs) == {
+            "spec",
+            "code",
+            "versions",
+            "schema",
+            "key",
+            "blas",
+            "checksum",
+        }
+
+
+def test_a_name_without_the_key_is_refused_before_writing(tmp_path, identity):
+    with pytest.raises(store.StoreError, match="its name should end in") as error:
+        store.write(tmp_path / "noise-0123456789abcdef.h5", {}, identity)
+    one_line(error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_flipped_byte_of_an_array_is_noticed(path):
+    values = np.arange(6.0).tobytes()
+    content = bytearray(path.read_bytes())
+    start = content.index(values)
+    for offset in range(0, len(values), 7):
+        content[start + offset] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(store.StoreError, match="do not match their checksum"):
+            store.read(path)
+        content[start + offset] ^= 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_file_is_noticed(path, share):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(store.StoreError, match="cannot be read as HDF5") as error:
+        store.read(path)
+    assert f"rm '{path}'" in one_line(error)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(store.StoreError, match="does not exist") as error:
+        store.read(tmp_path / "none.h5")
+    one_line(error)
+
+
+@pytest.mark.parametrize("name", ["spec", "code", "versions"])
+def test_an_altered_attribute_is_noticed(path, name):
+    with h5py.File(path, "a") as file:
+        file.attrs[name] = "{}"
+    with pytest.raises(store.StoreError, match="do not match its key"):
+        store.read(path)
+
+
+@pytest.mark.parametrize("name", ["spec", "key", "checksum"])
+def test_a_missing_attribute_is_noticed(path, name):
+    with h5py.File(path, "a") as file:
+        del file.attrs[name]
+    with pytest.raises(store.StoreError, match=f"lacks the attribute '{name}'"):
+        store.read(path)
+
+
+def test_one_file_under_the_name_of_another_is_noticed(path, tmp_path):
+    other = Identity.of({"tokens": 5}, "data")
+    swapped = tmp_path / f"noise-{other.key[:KEY_LENGTH]}.h5"
+    shutil.copy(path, swapped)
+    with pytest.raises(store.StoreError, match="something else than its name says"):
+        store.read(swapped)
+
+
+def test_a_failed_write_leaves_what_was_there_and_nothing_else(path, tmp_path):
+    before = path.read_bytes()
+
+    def failing():
+        with store.replacing(path) as draft:
+            draft.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        failing()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_values_types_shapes_and_names_are_all_in_the_checksum():
+    base = {"x": np.arange(4.0)}
+    others = [
+        {"y": np.arange(4.0)},
+        {"x": np.arange(4)},
+        {"x": np.arange(4.0).reshape(2, 2)},
+        {"x": np.arange(4.0) + 1e-15},
+        {},
+    ]
+    assert len({store.checksum(arrays) for arrays in [base, *others]}) == 6

@@ -1,0 +1,51 @@
+"""Every plotted number, with an interval that covers as often as it says."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from interpolation_error.tables import COLUMNS, Series, mean_interval, tabulate
+
+
+def series(simulated, predicted=(0.5,), x=(1.0,)):
+    return Series("gamma", "tanh", "gamma", x, np.array(simulated), np.array(predicted))
+
+
+def test_interval_is_the_one_of_the_t_test():
+    draws = np.random.default_rng(0).normal(size=(7, 3))
+    mean, low, high = mean_interval(draws)
+    expected = stats.ttest_1samp(draws, 0.0).confidence_interval(0.95)
+    np.testing.assert_allclose(mean, draws.mean(axis=0))
+    np.testing.assert_allclose(low, expected.low)
+    np.testing.assert_allclose(high, expected.high)
+
+
+def test_interval_covers_the_mean_in_95_percent_of_cases():
+    draws = np.random.default_rng(1).normal(size=(5, 20_000))
+    _, low, high = mean_interval(draws)
+    covered = np.mean((low < 0) & (high > 0))
+    assert covered == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / 20_000))
+
+
+def test_a_row_for_each_point_in_the_order_of_the_sweep():
+    table = tabulate([series([[0.1, 0.2], [0.3, 0.4]], (0.2, 0.2), (1.0, 2.0))])
+    assert tuple(table.columns) == COLUMNS
+    assert table["x"].tolist() == [1.0, 2.0]
+    assert table["replicates"].tolist() == [2, 2]
+    np.testing.assert_allclose(table["simulated_mean"], [0.2, 0.3])
+
+
+def test_residual_is_in_standard_errors_of_the_mean():
+    table = tabulate([series([[0.4], [0.8]], (0.5,))])
+    # mean 0.6, standard deviation 0.2828, standard error 0.2
+    assert table.loc[0, "residual_in_standard_errors"] == pytest.approx(0.5)
+
+
+def test_one_draw_has_no_interval():
+    with pytest.raises(ValueError, match="two draws or more, got 1"):
+        tabulate([series([[0.1]])])
+
+
+def test_lengths_that_differ_are_refused_by_name():
+    with pytest.raises(ValueError, match="gamma/tanh: 1 values of gamma"):
+        tabulate([series([[0.1, 0.2], [0.1, 0.2]])])

@@ -1,0 +1,383 @@
+"""Read what a run is: configuration, preset and figure definitions, all checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import yaml
+
+from interpolation_error import nonlinearity as nonlinearities
+from interpolation_error.curve import Curve, Direction, Setting, UserFunction, Weights
+from interpolation_error.figure import (
+    Figure,
+    LabelledCurve,
+    Limits,
+    Panel,
+    Style,
+    shrink,
+)
+
+
+class ConfigurationError(Exception):
+    """A configuration that cannot run: one line with file, key and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A checked run.
+
+    Parameters
+    ----------
+    preset : str
+        Name of the preset.
+    seed : int
+        Root seed of all draws.
+    results : Path
+        Where everything is written.
+    replicates_per_job : int or None
+        How many draws one simulation job takes, None for all.
+    figures : tuple of Figure
+        The figures, within the preset's limits.
+    """
+
+    preset: str
+    seed: int
+    results: Path
+    replicates_per_job: int | None
+    figures: tuple[Figure, ...]
+
+
+def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
+    """Return the run that a configuration describes, or refuse it in one line.
+
+    Parameters
+    ----------
+    config : mapping
+        The merged configuration, as Snakemake gives it.
+    root : Path
+        Folder that holds ``config`` and ``figures``.
+    where : str
+        Name of the configuration's source, for messages.
+
+    Returns
+    -------
+    Configuration
+
+    Raises
+    ------
+    ConfigurationError
+        At the first fault.
+    """
+    schemas = root / "config" / "schemas"
+    _validate(config, schemas / "config.schema.yaml", where)
+    functions = _user_functions(config.get("nonlinearities") or {}, where)
+    presets = sorted(path.stem for path in (root / "config/presets").glob("*.yaml"))
+    if config["preset"] not in presets:
+        raise ConfigurationError(
+            f"{where}: preset: there is no {config['preset']!r}; "
+            f"allowed: {', '.join(presets)}"
+        )
+    path = root / "config" / "presets" / f"{config['preset']}.yaml"
+    preset = read_yaml(path, root)
+    _validate(preset, schemas / "preset.schema.yaml", _shown(path, root))
+    limits = Limits(
+        size_divisor=preset["size_divisor"], **(preset.get("at_most") or {})
+    )
+    figures = []
+    for name in preset["figures"]:
+        path = root / "figures" / name / "figure.yaml"
+        if not path.is_file():
+            known = sorted(p.parent.name for p in root.glob("figures/*/figure.yaml"))
+            raise ConfigurationError(
+                f"config/presets/{config['preset']}.yaml: figures: there is no "
+                f"{name!r}; allowed: {', '.join(known)}"
+            )
+        figure = read_figure(path, root, functions)
+        figures.append(_located(_shown(path, root), shrink, figure, limits))
+    per_job = preset["replicates_per_job"]
+    return Configuration(
+        preset=config["preset"],
+        seed=config["seed"],
+        results=Path(config["results"]),
+        replicates_per_job=None if per_job == "all" else per_job,
+        figures=tuple(figures),
+    )
+
+
+def read_figure(
+    path: Path, root: Path, functions: Mapping[str, UserFunction]
+) -> Figure:
+    """Return the figure that a ``figure.yaml`` defines, at its full size.
+
+    Parameters
+    ----------
+    path : Path
+        The definition.
+    root : Path
+        Folder that holds ``config`` and ``figures``.
+    functions : mapping of str to UserFunction
+        The nonlinearities that the configuration adds to the registered ones.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ConfigurationError
+        If anything in it is wrong; one line with file and key.
+    """
+    where = _shown(path, root)
+    definition = read_yaml(path, root)
+    _validate(definition, root / "config/schemas/figure.schema.yaml", where)
+    shared = definition.get("curves") or {}
+    panels = []
+    for name, panel in definition["panels"].items():
+        curves = panel.get("curves") or shared
+        if not curves:
+            raise ConfigurationError(
+                f"{where}: panels.{name}: has no curves, and the figure shares none"
+            )
+        panels.append(_panel(f"{where}: panels.{name}", name, panel, curves, functions))
+    return Figure(
+        name=path.parent.name,
+        title=definition["title"],
+        paper=definition["paper"],
+        equation=definition["equation"],
+        panels=tuple(panels),
+    )
+
+
+def _panel(
+    where: str,
+    name: str,
+    panel: Mapping[str, Any],
+    curves: Mapping[str, Any],
+    functions: Mapping[str, UserFunction],
+) -> Panel:
+    parameter = panel["sweep"]["parameter"]
+    given = {"replicates", parameter, *panel["setting"]}
+    if any(curve["estimator"] == "attention" for curve in curves.values()):
+        given |= {"nonlinearity", "weights", "diagonal"}
+    wanted = {"tokens", "dimension", "snr", "gamma"}
+    if parameter in panel["setting"]:
+        raise ConfigurationError(
+            f"{where}.setting.{parameter}: is swept, so it cannot be set as well"
+        )
+    for missing in sorted(wanted - given):
+        raise ConfigurationError(f"{where}.setting: lacks {missing!r}")
+    for fault in sorted(given ^ set(panel["source"])):
+        state = "lacks" if fault in given else "names a parameter not given:"
+        raise ConfigurationError(f"{where}.source: {state} {fault!r}")
+    values = _values(f"{where}.sweep", panel["sweep"])
+    labelled = []
+    for key, curve in curves.items():
+        built = _located(
+            f"{where}.curves.{key}",
+            _curve,
+            {**panel["setting"], parameter: values[0]},
+            curve,
+            parameter,
+            values,
+            functions,
+        )
+        style = Style(**(curve.get("style") or {}))
+        labelled.append(LabelledCurve(key, curve["label"], built, style))
+    settings = [setting for curve in labelled for setting in curve.curve]
+    largest = panel.get("dataset") or {}
+    for size in ("tokens", "dimension"):
+        needed = max(getattr(setting, size) for setting in settings)
+        if largest.get(size, needed) < needed:
+            raise ConfigurationError(
+                f"{where}.dataset.{size}: {largest[size]} is smaller than {needed}, "
+                "which a curve of this panel needs"
+            )
+        largest = {size: needed, **largest}
+    axes = panel.get("axes") or {}
+    return Panel(
+        name=name,
+        title=panel["title"],
+        curves=tuple(labelled),
+        replicates=panel["replicates"],
+        largest=(largest["tokens"], largest["dimension"]),
+        x_scale=axes.get("x", "log"),
+        y_scale=axes.get("y", "log"),
+        source=tuple(sorted(panel["source"].items())),
+    )
+
+
+def _curve(
+    shared: Mapping[str, Any],
+    curve: Mapping[str, Any],
+    parameter: str,
+    values: tuple[float, ...],
+    functions: Mapping[str, UserFunction],
+) -> Curve:
+    own = {name: curve[name] for name in ("estimator", "diagonal") if name in curve}
+    if curve.get("nonlinearity") is not None:
+        name = curve["nonlinearity"]
+        allowed = sorted({*nonlinearities.names(), *functions})
+        if name not in allowed:
+            raise ValueError(
+                f"nonlinearity: there is no {name!r}; allowed: {', '.join(allowed)}"
+            )
+        own["nonlinearity"] = functions.get(name, name)
+    if curve.get("weights") is not None:
+        weights = curve["weights"]
+        if "norm" in weights:
+            own["weights"] = Weights(Direction(**weights))
+        else:
+            own["weights"] = Weights(
+                Direction(**weights["key"]), Direction(**weights["query"])
+            )
+    return Curve(Setting(**shared, **own), parameter, values)
+
+
+def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the values of a sweep, given one by one or by range."""
+    if "values" in sweep:
+        values = list(sweep["values"])
+    else:
+        start, stop, points = sweep["start"], sweep["stop"], sweep["points"]
+        if sweep["spacing"] == "log":
+            if min(start, stop) <= 0:
+                raise ConfigurationError(
+                    f"{where}: start and stop must be positive when spacing is log"
+                )
+            values = [float(v) for v in np.geomspace(start, stop, points)]
+        else:
+            values = [float(v) for v in np.linspace(start, stop, points)]
+    if sweep["parameter"] in ("tokens", "dimension"):
+        values = [round(value) for value in values]
+    if len(set(values)) != len(values):
+        raise ConfigurationError(f"{where}: the same value of the sweep stands twice")
+    return tuple(values)
+
+
+def _user_functions(
+    definitions: Mapping[str, Any], where: str
+) -> dict[str, UserFunction]:
+    functions = {}
+    for name, definition in definitions.items():
+        here = f"{where}: nonlinearities.{name}"
+        if name in nonlinearities.names():
+            raise ConfigurationError(f"{here}: a registered nonlinearity has this name")
+        function = _located(
+            here,
+            UserFunction.from_file,
+            definition["file"],
+            definition["name"],
+            tuple(definition.get("kinks") or ()),
+        )
+        _located(here, function.load)
+        functions[name] = function
+    return functions
+
+
+def read_yaml(path: Path, root: Path) -> dict[str, Any]:
+    """Return a YAML mapping, refusing a key that stands twice.
+
+    Numbers such as ``1e-5`` are numbers here, though YAML 1.1 calls them text.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing or is not such a mapping; one line.
+    """
+    try:
+        content = yaml.load(path.read_text("utf-8"), _Loader)  # noqa: S506
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigurationError(f"{_shown(path, root)}:{line} {problem}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{_shown(path, root)}: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{_shown(path, root)}: must be a mapping of keys")
+    return content
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses duplicate keys and reads 1e-5 as a number."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add(key.value)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
+
+
+def _validate(content: Mapping[str, Any], schema_path: Path, where: str) -> None:
+    """Hold content against a JSON schema and report the deepest fault in one line."""
+    schema = yaml.safe_load(schema_path.read_text("utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    faults = list(validator.iter_errors(content))
+    if faults:
+        raise ConfigurationError(
+            f"{where}: {_fault(jsonschema.exceptions.best_match(faults))}"
+        )
+
+
+def _fault(error: jsonschema.ValidationError) -> str:
+    key = ".".join(str(part) for part in error.absolute_path)
+    here = f"{key}: " if key else ""
+    value = error.instance
+    match error.validator:
+        case "additionalProperties" | "unevaluatedProperties":
+            allowed = sorted(error.schema.get("properties", {}))
+            unknown = sorted(set(map(str, value)) - set(allowed))
+            return f"{here}unknown key {unknown[0]!r}; allowed: {', '.join(allowed)}"
+        case "required":
+            missing = [name for name in error.validator_value if name not in value]
+            return f"{here}lacks the key {missing[0]!r}"
+        case "enum":
+            words = ", ".join(map(str, error.validator_value))
+            return f"{here}must be one of {words}; got {value!r}"
+        case "type":
+            types = error.validator_value
+            words = types if isinstance(types, str) else " or ".join(types)
+            return f"{here}must be of type {words}; got {value!r}"
+        case "minimum":
+            return f"{here}must be {error.validator_value} or more; got {value!r}"
+        case "maximum":
+            return f"{here}must be {error.validator_value} or less; got {value!r}"
+        case "exclusiveMinimum":
+            return f"{here}must be more than {error.validator_value}; got {value!r}"
+        case "oneOf" | "anyOf":
+            words = error.schema.get("description", "as config/README.md says")
+            return f"{here}must be {words}; got {value!r}"
+        case _:
+            return f"{here}{error.message}"
+
+
+def _located(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function and put file and key before the line of its ValueError."""
+    try:
+        return function(*arguments)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+def _shown(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()

@@ -1,0 +1,230 @@
+"""Arrays on disk: HDF5 files that can prove what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+from interpolation_error.identity import KEY_LENGTH, Identity, canonical_json
+
+Array = NDArray[np.float64]
+
+
+class StoreError(Exception):
+    """A cached file is not what it should be; the message is one line with a remedy."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside ``path`` and move it there only on success.
+
+    A process that is killed, or fails, leaves nothing that could be taken for the
+    finished file.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write; its folder is made when missing.
+
+    Yields
+    ------
+    Path
+        Where to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder) / "a.txt"
+    ...     with replacing(target) as draft:
+    ...         _ = draft.write_text("done")
+    ...     target.read_text()
+    'done'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
+    try:
+        yield draft
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
+    """Write arrays with the identity that their file's name ends in.
+
+    Parameters
+    ----------
+    path : Path
+        Where; its stem must end in the first digits of the key.
+    arrays : mapping of str to ndarray
+        The arrays by name; a slash in a name makes a group.
+    identity : Identity
+        What they were computed from.
+
+    Raises
+    ------
+    StoreError
+        If the name does not end in the key.
+
+    Notes
+    -----
+    Nothing volatile is written (no clock, host or user), so that the same
+    computation gives the same bytes.
+    """
+    check_name(path, identity)
+    with replacing(path) as draft, h5py.File(draft, "w") as file:
+        for name in sorted(arrays):
+            file.create_dataset(name, data=arrays[name], track_times=False)
+        file.attrs["spec"] = identity.spec
+        file.attrs["code"] = identity.code
+        file.attrs["versions"] = identity.versions
+        file.attrs["schema"] = identity.schema
+        file.attrs["key"] = identity.key
+        file.attrs["blas"] = blas()
+        file.attrs["checksum"] = checksum(arrays)
+
+
+def read(path: Path) -> dict[str, Array]:
+    """Return the arrays of a file after checking that they are what its name says.
+
+    Parameters
+    ----------
+    path : Path
+        A file that :func:`write` wrote.
+
+    Returns
+    -------
+    dict of str to ndarray
+
+    Raises
+    ------
+    StoreError
+        If the file is missing, damaged, altered, or was made from something else
+        than its name says; one line, with the command that mends it.
+    """
+    arrays, identity, checksum_then = _load(path)
+    if not path.stem.endswith(f"-{identity.key[:KEY_LENGTH]}"):
+        raise StoreError(_fault(path, "it holds something else than its name says"))
+    if checksum(arrays) != checksum_then:
+        raise StoreError(_fault(path, "its arrays do not match their checksum"))
+    return arrays
+
+
+def read_identity(path: Path) -> Identity:
+    """Return the identity that a file carries.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read or lacks it.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            return _identity(path, file)
+    except OSError as error:
+        raise StoreError(_fault(path, _reason(error))) from None
+
+
+def check_name(path: Path, identity: Identity) -> None:
+    """Refuse to compute under a name that does not end in the key of its identity.
+
+    Raises
+    ------
+    StoreError
+        One line that names the key and says why it differs.
+    """
+    key = identity.key[:KEY_LENGTH]
+    if not path.stem.endswith(f"-{key}"):
+        raise StoreError(
+            f"{path}: its name should end in {key}, the key of its specification, "
+            "code and library versions here; code or libraries changed since the run "
+            "was planned: run the same command again"
+        )
+
+
+def checksum(arrays: Mapping[str, Array]) -> str:
+    """Return a sha256 over names, types, shapes and values of arrays.
+
+    Examples
+    --------
+    >>> a = {"x": np.zeros(2)}
+    >>> checksum(a) == checksum({"x": np.zeros(2)})
+    True
+    >>> checksum(a) == checksum({"x": np.zeros((2, 1))})
+    False
+    """
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def blas() -> str:
+    """Return the BLAS kernels in use and their threads, as canonical JSON."""
+    kept = ("internal_api", "version", "architecture", "num_threads")
+    kernels = [
+        canonical_json({name: library.get(name) for name in kept})
+        for library in threadpool_info()
+        if library.get("user_api") == "blas"
+    ]
+    # In the order of their text: the order of loading differs from run to run.
+    return f"[{','.join(sorted(kernels))}]"
+
+
+def _load(path: Path) -> tuple[dict[str, Array], Identity, str]:
+    arrays: dict[str, Array] = {}
+
+    def collect(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()]
+
+    if not path.is_file():
+        raise StoreError(f"{path}: does not exist; make it with: snakemake '{path}'")
+    try:
+        with h5py.File(path, "r") as file:
+            identity = _identity(path, file)
+            file.visititems(collect)
+            return arrays, identity, str(file.attrs["checksum"])
+    except (OSError, RuntimeError) as error:
+        raise StoreError(_fault(path, _reason(error))) from None
+
+
+def _identity(path: Path, file: h5py.File) -> Identity:
+    wanted = ("spec", "code", "versions", "schema", "key", "checksum")
+    missing = [name for name in wanted if name not in file.attrs]
+    if missing:
+        raise StoreError(_fault(path, f"it lacks the attribute {missing[0]!r}"))
+    identity = Identity(
+        str(file.attrs["spec"]),
+        str(file.attrs["code"]),
+        str(file.attrs["versions"]),
+        int(file.attrs["schema"]),
+    )
+    if identity.key != file.attrs["key"]:
+        raise StoreError(_fault(path, "its attributes do not match its key"))
+    return identity
+
+
+def _reason(error: Exception) -> str:
+    return f"it cannot be read as HDF5 ({str(error).splitlines()[0]})"
+
+
+def _fault(path: Path, what: str) -> str:
+    return f"{path}: {what}; delete it (rm '{path}') and run the same command again"
