@@ -1,0 +1,112 @@
+"""One finished run of a miniature configuration, copied for tests that spoil it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from interpolation_error import configuration
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "config", "envs", "figures", "profiles", "workflow")
+MINIATURE = {
+    "figures": ["nonlinear_attention"],
+    "replicates_per_job": "all",
+    "size_divisor": 16,
+    "at_most": {"panels": 1, "curves": 2, "points": 3, "replicates": 2},
+}
+
+
+class Clone:
+    """A copy of the project in a folder of its own, and its Snakemake."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.results = folder / "results"
+        self.run_folder = self.results / "miniature"
+        self.figure = folder / "figures/nonlinear_attention/figure.yaml"
+
+    def snakemake(self, *arguments, cores=2):
+        """Run Snakemake here and return the finished process, output as text."""
+        command = [sys.executable, "-m", "snakemake", "--cores", str(cores)]
+        environment = dict(os.environ, PYTHONPATH=str(self.folder / "workflow/src"))
+        environment.pop("SNAKEMAKE_PROFILE", None)
+        return subprocess.run(
+            [*command, *arguments, "--config", "preset=miniature"],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+
+    def build(self, *arguments, **options):
+        """Run to the end and return what Snakemake said."""
+        done = self.snakemake(*arguments, **options)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def planned(self, *arguments):
+        """Return how many jobs of each rule a run would start."""
+        said = self.build("--dry-run", *arguments)
+        return planned_jobs(said)
+
+    def edit(self, path, change):
+        """Change a YAML file's content in place."""
+        path = self.folder / path
+        content = configuration.read_yaml(path, self.folder)
+        change(content)
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def replace(self, path, old, new):
+        """Change one place of a text file."""
+        path = self.folder / path
+        text = path.read_text()
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
+        path.write_text(text.replace(old, new))
+
+
+def planned_jobs(said):
+    """Return the job counts of a Snakemake job table, without its total and targets."""
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE))
+    return {
+        rule: int(count)
+        for rule, count in counts.items()
+        if rule not in ("total", "all", "nonlinear_attention")
+    }
+
+
+def copy_project(folder):
+    """Copy what a run needs of the project, with the miniature preset added."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(source, folder / part, ignore=ignored)
+        else:
+            shutil.copy(source, folder / part)
+    preset = folder / "config/presets/miniature.yaml"
+    preset.write_text(yaml.safe_dump(MINIATURE))
+    return Clone(folder)
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory):
+    """A finished run; no test may change it."""
+    clone = copy_project(tmp_path_factory.mktemp("run") / "clone")
+    clone.said = clone.build()
+    return clone
+
+
+@pytest.fixture
+def clone(pristine, tmp_path):
+    """A copy of the finished run, times of modification kept, to be spoilt."""
+    shutil.copytree(pristine.folder, tmp_path / "clone", symlinks=True)
+    return Clone(tmp_path / "clone")

@@ -1,0 +1,73 @@
+# What all rules stand on; the checked configuration, the plan and the paths in it.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+try:
+    import interpolation_error
+except ImportError:
+    raise WorkflowError(
+        "the package interpolation_error is not installed here: run make, or "
+        f"{sys.executable} -m pip install --no-deps -e {workflow.basedir}"
+    )
+
+ROOT = Path(workflow.basedir)
+SOURCE = ROOT / "workflow" / "src"
+
+if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
+    raise WorkflowError(
+        f"the package interpolation_error comes from {interpolation_error.__file__}, "
+        f"not from this clone ({SOURCE}): run make here, or install this clone"
+    )
+
+from interpolation_error import configuration, plan, resources, store
+
+# Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
+BIN = str(Path(sys.executable).parent)
+os.environ.update(PATH=os.pathsep.join([BIN, os.environ.get("PATH", os.defpath)]))
+
+try:
+    CONFIGURATION = configuration.load(config, ROOT, "config")
+except configuration.ConfigurationError as error:
+    raise WorkflowError(str(error))
+
+STYLE = ROOT / "figures" / "paper.mplstyle"
+PLAN = plan.Plan(CONFIGURATION, store.file_digest(STYLE))
+SIMULATIONS = PLAN.simulations()
+DATASETS = PLAN.datasets()
+
+RESULTS = CONFIGURATION.results.as_posix()
+CACHE = f"{RESULTS}/cache"
+RUN = f"{RESULTS}/{CONFIGURATION.preset}"
+LOGS = f"{RUN}/logs"
+ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
+
+
+def finished(name):
+    """Return what exists once a figure is done: its pictures and their manifest."""
+    item = PLAN.figures[name].picture
+    pictures = [f"{RUN}/figures/{name}.{kind}" for kind in ("pdf", "png", "svg")]
+    return [*pictures, f"{RUN}/tables/{name}.csv", f"{RUN}/manifests/{item.stem}.json"]
+
+
+def simulation(wildcards):
+    return SIMULATIONS[f"{wildcards.name}-{wildcards.key}"]
+
+
+def dataset(wildcards):
+    return f"{RESULTS}/{simulation(wildcards).dataset.cached}"
+
+
+def missing_dataset(wildcards):
+    # A curve that is there needs no dataset. Naming it all the same would simulate the
+    # curve again as soon as a removed dataset comes back for another curve.
+    if Path(f"{RESULTS}/{simulation(wildcards).item.cached}").exists():
+        return []
+    return dataset(wildcards)
+
+
+wildcard_constraints:
+    key="[0-9a-f]{16}",
+    figure="[a-z][a-z0-9_]*",

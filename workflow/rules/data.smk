@@ -1,0 +1,25 @@
+# Draws of the noise, shared by every curve of one size. They are kept: a missing
+# dataset that one new curve needs is made again without touching the other curves.
+
+
+rule dataset:
+    output:
+        f"{CACHE}/data/{{name}}-{{key}}.h5",
+    log:
+        f"{LOGS}/data/{{name}}-{{key}}.log",
+    conda:
+        ENVIRONMENT
+    resources:
+        mem_mb=lambda wildcards: resources.dataset_memory(
+            DATASETS[f"{wildcards.name}-{wildcards.key}"].spec
+        ),
+    params:
+        script="workflow/scripts/generate_dataset.py",
+        spec=lambda wildcards: DATASETS[
+            f"{wildcards.name}-{wildcards.key}"
+        ].identity.spec,
+    message:
+        "draw noise {wildcards.name}"
+    shell:
+        "python {params.script} --spec {params.spec:q}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -1,0 +1,31 @@
+"""Predict every curve of a figure."""
+
+import argparse
+from pathlib import Path
+
+from _job import Stopwatch, read_spec, run
+
+from interpolation_error import store
+from interpolation_error.curve import Curve
+from interpolation_error.identity import Identity
+from interpolation_error.prediction import predict_curve
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Predict, store, and say what it took."""
+    stopwatch = Stopwatch()
+    identity = Identity.of(arguments.spec, "prediction")
+    store.check_name(arguments.output, identity)
+    predicted = {
+        name: predict_curve(Curve.from_spec(curve))
+        for name, curve in arguments.spec["curves"].items()
+    }
+    store.write(arguments.output, predicted, identity)
+    stopwatch.write(arguments.output)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", type=read_spec, required=True, help="JSON")
+    parser.add_argument("--output", type=Path, required=True, help="HDF5 to write")
+    run(main, parser)

@@ -1,0 +1,64 @@
+"""Say where a run's figures are, how far theory holds, and what the run cost."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pandas as pd
+from _job import run
+from tabulate import tabulate
+
+from interpolation_error import configuration
+from interpolation_error.plan import Plan
+from interpolation_error.tables import expected_share
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Read tables and sidecars of a finished run."""
+    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config["preset"] = arguments.preset
+    loaded = configuration.load(config, ROOT, "config/config.yaml")
+    folder = loaded.results / loaded.preset
+    names = [figure.name for figure in loaded.figures]
+    tables = [folder / "tables" / f"{name}.csv" for name in names]
+    rows = [
+        row
+        for name, path in zip(names, tables, strict=True)
+        if path.is_file()
+        for row in shares(name, pd.read_csv(path))
+    ]
+    headers = ("figure", "panel", "curve", "points", "within 3 s.e.", "if exact")
+    print(tabulate(rows, headers, floatfmt=".0%"))
+    print()
+    for stage, seconds in stage_seconds(Plan(loaded, ""), loaded.results).items():
+        print(f"{stage}: {seconds:.0%} of the jobs' time")
+    print(f"\nFigures: {folder / 'figures'}\nTables:  {folder / 'tables'}")
+
+
+def shares(name: str, table: pd.DataFrame):
+    """Yield, for each curve, the share of points within 3 standard errors of theory."""
+    for (panel, curve), rows in table.groupby(["panel", "curve"], sort=False):
+        inside = (rows["residual_in_standard_errors"].abs() <= 3).mean()
+        expected = expected_share(int(rows["replicates"].iloc[0]))
+        yield name, panel, curve, len(rows), inside, expected
+
+
+def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:
+    """Return each stage's share of the seconds that the cached arrays took."""
+    seconds: dict[str, float] = {}
+    for array in plan.arrays():
+        sidecar = (results / array).with_suffix(".json")
+        if sidecar.is_file():
+            stage = sidecar.parent.name
+            spent = json.loads(sidecar.read_text())["seconds"]
+            seconds[stage] = seconds.get(stage, 0.0) + spent
+    total = sum(seconds.values())
+    return {stage: spent / total for stage, spent in seconds.items()}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--preset", required=True, help="the preset that ran")
+    run(main, parser)

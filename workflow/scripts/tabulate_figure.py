@@ -1,0 +1,61 @@
+"""Join a figure's simulated and predicted curves in one table."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from _job import read_spec, run, write_json
+
+from interpolation_error import store
+from interpolation_error.identity import Identity
+from interpolation_error.tables import Series, tabulate
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Read and check the arrays, write the table and the manifest of its curves."""
+    spec = arguments.spec
+    identity = Identity.of(spec, "tables")
+    store.check_name(arguments.manifest, identity)
+    predicted = store.read(arguments.results / spec["theory"])
+    series = [
+        Series(
+            curve["panel"],
+            curve["curve"],
+            curve["parameter"],
+            tuple(curve["x"]),
+            np.concatenate(
+                [
+                    store.read(arguments.results / p)["error"]
+                    for p in curve["simulation"]
+                ]
+            ),
+            predicted[f"{curve['panel']}/{curve['curve']}"],
+        )
+        for curve in spec["series"]
+    ]
+    # The manifests of an earlier table go first: they vouch for a file about to change.
+    pattern = f"{spec['figure']}-table-*.json"
+    for earlier in arguments.manifest.parent.glob(pattern):
+        earlier.unlink()
+    with store.replacing(arguments.table) as draft:
+        tabulate(series).to_csv(draft, index=False, float_format="%.12g")
+    write_json(
+        arguments.manifest,
+        {
+            "figure": spec["figure"],
+            "key": identity.key,
+            "code": identity.code,
+            "table_sha256": store.file_digest(arguments.table),
+            "theory": spec["theory"],
+            "series": spec["series"],
+        },
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", type=read_spec, required=True, help="JSON")
+    parser.add_argument("--results", type=Path, required=True, help="results folder")
+    parser.add_argument("--table", type=Path, required=True, help="CSV to write")
+    parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
+    run(main, parser)
