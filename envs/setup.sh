@@ -55,10 +55,10 @@ rm -rf .venv
     .venv/bin/python -m pip install --only-binary :all: --require-hashes -r .venv/first.txt ||
         { entry setuptools >.venv/first.txt &&
             .venv/bin/python -m pip install --require-hashes -r .venv/first.txt; }
-} >>$log 2>&1 || abandon "could not install from $lock; is there a network?"
+} >>$log 2>&1 || abandon "could not install from $lock (is there a network?)"
 # What has no wheel is built with the setuptools just installed, not with one unpinned.
 install --no-build-isolation --require-hashes -r $lock >>$log 2>&1 ||
-    abandon "could not install all of $lock; is there a network, and for Python 3.14 a C compiler?"
+    abandon "could not install all of $lock (is there a network, and for Python 3.14 a C compiler?)"
 install --no-build-isolation --no-deps -e . >>$log 2>&1 ||
     abandon "could not install the package of this clone"
 echo "$wanted" >.venv/complete

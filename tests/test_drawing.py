@@ -28,8 +28,9 @@ def invented_table(figure):
             curve.name,
             panel.parameter,
             curve.curve.values,
+            panel.line(curve.curve).values,
             rng.uniform(0.1, 0.9, (3, len(curve.curve.values))),
-            rng.uniform(0.1, 0.9, len(curve.curve.values)),
+            rng.uniform(0.1, 0.9, len(panel.line(curve.curve).values)),
         )
         for panel in figure.panels
         for curve in panel.curves
@@ -51,7 +52,7 @@ def test_every_number_of_the_table_is_in_the_picture(figure):
         for curve in panel.curves:
             rows = table[(table.panel == panel.name) & (table.curve == curve.name)]
             for column in ("simulated_mean", "predicted"):
-                values = rows[column].to_numpy()
+                values = rows[column].dropna().to_numpy()
                 assert any(
                     line.shape == values.shape and np.array_equal(line, values)
                     for line in drawn
@@ -83,14 +84,15 @@ def test_curves_of_a_panel_differ_in_more_than_colour(figure):
 
 
 @pytest.mark.parametrize("kind", drawing.FORMATS)
-def test_drawing_twice_gives_the_same_bytes(figure, tmp_path, kind):
+def test_drawing_twice_gives_the_same_bytes(tmp_path, kind):
+    drawing.use_style(STYLE)
+    figure = described("linear_regression")
     figure = dataclasses.replace(figure, panels=figure.panels[:1])
     table = invented_table(figure)
     for name in ("a", "b"):
         drawing.save(drawing.draw(table, figure.drawing()), tmp_path / f"{name}.{kind}")
-    assert (tmp_path / f"a.{kind}").read_bytes() == (
-        tmp_path / f"b.{kind}"
-    ).read_bytes()
+    one, other = (tmp_path / f"{name}.{kind}" for name in ("a", "b"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_curve_without_rows_is_named():

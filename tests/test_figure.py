@@ -64,6 +64,25 @@ def test_every_parameter_has_a_source(figure):
         )
 
 
+def test_a_line_has_the_points_of_its_curve_and_more_between(figure):
+    for panel in figure.panels:
+        curve = panel.curves[0].curve
+        line = panel.line(curve)
+        assert set(curve.values) < set(line.values)
+        assert list(line.values) == sorted(set(line.values))
+        assert len(line.values) == 1 + 4 * (len(curve.values) - 1)
+        assert all(isinstance(value, type(curve.values[0])) for value in line.values)
+
+
+def test_a_line_between_neighbouring_sizes_has_nothing_to_add(figure):
+    from interpolation_error.curve import Curve
+
+    panel = figure.panels[1]
+    setting = dataclasses.replace(panel.curves[0].curve.setting, dimension=8)
+    curve = Curve(setting, "dimension", (8, 9, 12))
+    assert panel.line(curve).values == (8, 9, 10, 11, 12)
+
+
 def test_figures_are_frozen(figure):
     with pytest.raises(dataclasses.FrozenInstanceError):
         figure.title = "other"

@@ -8,7 +8,8 @@ from interpolation_error.tables import COLUMNS, Series, mean_interval, tabulate
 
 
 def series(simulated, predicted=(0.5,), x=(1.0,)):
-    return Series("gamma", "tanh", "gamma", x, np.array(simulated), np.array(predicted))
+    draws = np.array(simulated)
+    return Series("gamma", "tanh", "gamma", x, x, draws, np.array(predicted))
 
 
 def test_interval_is_the_one_of_the_t_test():
@@ -41,11 +42,28 @@ def test_residual_is_in_standard_errors_of_the_mean():
     assert table.loc[0, "residual_in_standard_errors"] == pytest.approx(0.5)
 
 
+def test_a_line_goes_on_between_the_simulated_points():
+    draws = np.array([[0.1, 0.3], [0.2, 0.4]])
+    predicted = np.array([0.1, 0.2, 0.3])
+    one = Series("a", "b", "snr", (1.0, 4.0), (1.0, 2.0, 4.0), draws, predicted)
+    table = tabulate([one])
+    assert table["x"].tolist() == [1.0, 2.0, 4.0]
+    assert table["predicted"].tolist() == [0.1, 0.2, 0.3]
+    assert table["simulated_mean"].isna().tolist() == [False, True, False]
+    assert table["residual_in_standard_errors"].isna().tolist() == [False, True, False]
+
+
+def test_a_simulated_point_without_prediction_is_refused():
+    one = series([[0.1], [0.2]])._replace(line=(2.0,))
+    with pytest.raises(ValueError, match="1 simulated and 1 predicted values"):
+        tabulate([one])
+
+
 def test_one_draw_has_no_interval():
     with pytest.raises(ValueError, match="two draws or more, got 1"):
         tabulate([series([[0.1]])])
 
 
 def test_lengths_that_differ_are_refused_by_name():
-    with pytest.raises(ValueError, match="gamma/tanh: 1 values of gamma"):
+    with pytest.raises(ValueError, match="gamma/tanh: 1 simulated and 1 predicted"):
         tabulate([series([[0.1, 0.2], [0.1, 0.2]])])

@@ -40,6 +40,7 @@ def main(arguments: argparse.Namespace) -> None:
 def shares(name: str, table: pd.DataFrame):
     """Yield, for each curve, the share of points within 3 standard errors of theory."""
     for (panel, curve), rows in table.groupby(["panel", "curve"], sort=False):
+        rows = rows.dropna(subset="simulated_mean")
         inside = (rows["residual_in_standard_errors"].abs() <= 3).mean()
         expected = expected_share(int(rows["replicates"].iloc[0]))
         yield name, panel, curve, len(rows), inside, expected

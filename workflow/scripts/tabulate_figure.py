@@ -23,6 +23,7 @@ def main(arguments: argparse.Namespace) -> None:
             curve["curve"],
             curve["parameter"],
             tuple(curve["x"]),
+            tuple(curve["line"]),
             np.concatenate(
                 [
                     store.read(arguments.results / p)["error"]

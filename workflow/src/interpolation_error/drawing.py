@@ -96,11 +96,13 @@ def _sweep(axis: Axes, table: pd.DataFrame, panel: Mapping[str, Any]) -> None:
         rows = table[table["curve"] == curve["name"]]
         if rows.empty:
             raise ValueError(f"the table lacks {panel['name']}/{curve['name']}")
-        mean = rows["simulated_mean"]
+        points = rows.dropna(subset="simulated_mean")
+        mean = points["simulated_mean"]
         axis.errorbar(
-            rows["x"],
+            points["x"],
             mean,
-            yerr=(mean - rows["simulated_low"], rows["simulated_high"] - mean),
+            yerr=(mean - points["simulated_low"], points["simulated_high"] - mean),
+            elinewidth=0.8,
             linestyle="none",
             marker=style["marker"],
             color=style["color"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from interpolation_error.curve import Curve
 
+BETWEEN = 3
+"""How many predictions a line has between two simulated points."""
 SYMBOLS = {"gamma": "γ", "dimension": "p", "tokens": "n", "snr": "‖μ‖²"}
 """How the text of a figure writes the parameters of a setting."""
 
@@ -73,6 +76,24 @@ class Panel:
     x_scale: str
     y_scale: str
     source: tuple[tuple[str, str], ...]
+
+    def line(self, curve: Curve) -> Curve:
+        """Return a curve at more values, so that its prediction is drawn as a line.
+
+        The values of the sweep are among them, with :data:`BETWEEN` more between
+        neighbours, evenly on the panel's axis.
+        """
+        spaced = np.geomspace if self.x_scale == "log" else np.linspace
+        points = sorted(curve.values)
+        values = points[:1]
+        for left, right in itertools.pairwise(points):
+            between = [float(x) for x in spaced(left, right, BETWEEN + 2)[1:-1]]
+            if curve.parameter in ("tokens", "dimension"):
+                between = [round(x) for x in between if left < round(x) < right]
+            values += [*dict.fromkeys(between), right]
+        first: dict[str, Any] = {curve.parameter: values[0]}
+        setting = dataclasses.replace(curve.setting, **first)
+        return Curve(setting, curve.parameter, tuple(values))
 
     @property
     def parameter(self) -> str:

@@ -141,6 +141,7 @@ def _figure_plan(
                     "curve": labelled.name,
                     "parameter": panel.parameter,
                     "x": list(labelled.curve.values),
+                    "line": list(panel.line(labelled.curve).values),
                     "simulation": [simulation.item.cached for simulation in mine],
                 }
             )
@@ -149,7 +150,7 @@ def _figure_plan(
         figure.name,
         {
             "curves": {
-                f"{panel.name}/{labelled.name}": labelled.curve.spec()
+                f"{panel.name}/{labelled.name}": panel.line(labelled.curve).spec()
                 for panel in figure.panels
                 for labelled in panel.curves
             }

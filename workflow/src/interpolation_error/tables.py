@@ -35,10 +35,12 @@ class Series(NamedTuple):
     panel, curve, parameter : str
         Where it stands and what is swept.
     x : tuple of float
-        Values of the swept parameter.
-    simulated : ndarray, shape (replicates, points)
+        Values of the swept parameter that are simulated.
+    line : tuple of float
+        Values that are predicted, those of ``x`` among them.
+    simulated : ndarray, shape (replicates, len(x))
         Interpolation error of every draw.
-    predicted : ndarray, shape (points,)
+    predicted : ndarray, shape (len(line),)
         Its prediction.
     """
 
@@ -46,6 +48,7 @@ class Series(NamedTuple):
     curve: str
     parameter: str
     x: tuple[float, ...]
+    line: tuple[float, ...]
     simulated: Array
     predicted: Array
 
@@ -110,13 +113,13 @@ def expected_share(replicates: int, standard_errors: float = 3.0) -> float:
     Examples
     --------
     >>> round(expected_share(5), 3), round(expected_share(30), 3)
-    (0.96, 0.994)
+    (0.96, 0.995)
     """
     return float(1 - 2 * stats.t.sf(standard_errors, replicates - 1))
 
 
 def tabulate(series: Iterable[Series]) -> pd.DataFrame:
-    """Return the table of a figure, a row for every plotted point.
+    """Return the table of a figure, a row for every plotted number.
 
     Parameters
     ----------
@@ -127,7 +130,9 @@ def tabulate(series: Iterable[Series]) -> pd.DataFrame:
     -------
     DataFrame
         With the columns :data:`COLUMNS`. ``residual_in_standard_errors`` is simulated
-        mean minus prediction over the standard error of the mean.
+        mean minus prediction over the standard error of the mean. A row that only
+        carries the predicted line from one simulated point to the next has no
+        simulated numbers.
 
     Raises
     ------
@@ -136,36 +141,43 @@ def tabulate(series: Iterable[Series]) -> pd.DataFrame:
 
     Examples
     --------
-    >>> one = Series("a", "b", "snr", (1.0,), np.array([[0.5], [0.7]]), np.array([0.6]))
-    >>> tabulate([one]).loc[0, "simulated_mean"].round(3)
-    np.float64(0.6)
+    >>> draws = np.array([[0.5], [0.7]])
+    >>> one = Series("a", "b", "snr", (1.0,), (1.0, 2.0), draws, np.array([0.6, 0.5]))
+    >>> tabulate([one])[["x", "simulated_mean", "predicted"]]
+         x  simulated_mean  predicted
+    0  1.0             0.6        0.6
+    1  2.0             NaN        0.5
     """
-    frames = []
-    for one in series:
-        points = len(one.x)
-        if one.simulated.shape[1:] != (points,) or one.predicted.shape != (points,):
-            raise ValueError(
-                f"{one.panel}/{one.curve}: {points} values of {one.parameter}, but "
-                f"simulated {one.simulated.shape} and predicted {one.predicted.shape}"
-            )
-        mean, low, high = mean_interval(one.simulated)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residual = (mean - one.predicted) / standard_error(one.simulated)
-        frames.append(
-            pd.DataFrame(
-                {
-                    "panel": one.panel,
-                    "curve": one.curve,
-                    "parameter": one.parameter,
-                    "x": one.x,
-                    "simulated_mean": mean,
-                    "simulated_low": low,
-                    "simulated_high": high,
-                    "replicates": len(one.simulated),
-                    "predicted": one.predicted,
-                    "residual_in_standard_errors": residual,
-                },
-                columns=list(COLUMNS),
-            )
+    return pd.concat([_rows(one) for one in series], ignore_index=True)
+
+
+def _rows(one: Series) -> pd.DataFrame:
+    """Return the rows of one curve, in the order of its line."""
+    shapes = one.simulated.shape[1:], one.predicted.shape
+    if shapes != ((len(one.x),), (len(one.line),)) or not set(one.x) <= set(one.line):
+        raise ValueError(
+            f"{one.panel}/{one.curve}: {len(one.x)} simulated and {len(one.line)} "
+            f"predicted values of {one.parameter}, but arrays of shape "
+            f"{one.simulated.shape} and {one.predicted.shape}"
         )
-    return pd.concat(frames, ignore_index=True)
+    mean, low, high = mean_interval(one.simulated)
+    simulated = pd.DataFrame(
+        {
+            "simulated_mean": mean,
+            "simulated_low": low,
+            "simulated_high": high,
+            "standard_error": standard_error(one.simulated),
+        },
+        index=pd.Index(one.x),
+    )
+    rows = pd.DataFrame({"x": one.line, "predicted": one.predicted}).join(
+        simulated, on="x"
+    )
+    residual = rows["simulated_mean"] - rows["predicted"]
+    return rows.assign(
+        panel=one.panel,
+        curve=one.curve,
+        parameter=one.parameter,
+        replicates=len(one.simulated),
+        residual_in_standard_errors=residual / rows["standard_error"],
+    )[list(COLUMNS)]
