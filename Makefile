@@ -13,7 +13,8 @@ COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewes
 	--custom-compile-command "make lock"
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-unexport PYTHONPATH
+# Modules are compiled once, into .venv, and not at every start of a job.
+unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 .PHONY: figures setup test check lock prune clean-data clean help
 

@@ -1,5 +1,7 @@
 """The interpolation error against the dense formula and against an SVD."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,11 @@ from interpolation_error.data import (
     signal_plus_noise,
 )
 from interpolation_error.nonlinearity import Nonlinearity, get, hermite_coefficients
-from interpolation_error.simulation import attention_error, linear_regression_error
+from interpolation_error.simulation import (
+    attention_error,
+    linear_regression_error,
+    peak_memory,
+)
 
 EPSILON = np.finfo(float).eps
 # More tokens than dimensions, as many, fewer; odd numbers among them.
@@ -39,6 +45,14 @@ def weights(axes, kind):
         return None, None
     w_k = aligned_weights(mu, key, 1.5, 0.7)
     return w_k, w_k if kind == "equal" else aligned_weights(mu, query, 1.2, -0.4)
+
+
+@pytest.fixture(params=[None, 1, 5, 32], ids="{} tokens a block".format)
+def block_size(request, monkeypatch):
+    """Shrink the blocks of tokens; None leaves one block for all sizes here."""
+    if request.param is not None:
+        monkeypatch.setattr(simulation, "BLOCK_BYTES", 8 * request.param**2)
+    return request.param
 
 
 def attention_output(X, f, w_k, w_q, diagonal):
@@ -78,6 +92,16 @@ def assert_accurate(computed, A, y, gamma):
     assert np.all(relative <= allowed), (relative / allowed).max()
 
 
+def assert_dense(name, shape, kind, diagonal):
+    """Hold attention against the n by n formula."""
+    X, y, axes = draw(*shape)
+    w_k, w_q = weights(axes, kind)
+    gamma = np.array([0.01, 1.0, 30.0])
+    A = attention_output(X, get(name), w_k, w_q, diagonal)
+    computed = attention_error(X, y, gamma, name, w_k, w_q, diagonal)
+    np.testing.assert_allclose(computed, error_by_solve(A, y, gamma), rtol=1e-9)
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_regression_is_as_accurate_as_an_svd(shape, number):
@@ -100,20 +124,126 @@ def test_attention_is_as_accurate_as_an_svd(name, shape, number):
 @pytest.mark.parametrize("diagonal", ["zero", "keep"])
 @pytest.mark.parametrize("kind", ["none", "equal", "different"])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ["tanh", "truncated_exp", "linear"])
-def test_attention_is_the_dense_formula(name, shape, kind, diagonal):
+@pytest.mark.usefixtures("block_size")
+def test_attention_is_the_dense_formula(shape, kind, diagonal):
+    assert_dense("truncated_exp", shape, kind, diagonal)
+
+
+@pytest.mark.parametrize("diagonal", ["zero", "keep"])
+@pytest.mark.parametrize("kind", ["none", "equal", "different"])
+@pytest.mark.parametrize("name", ["tanh", "linear", "sign"])
+def test_other_functions_are_the_dense_formula_too(name, kind, diagonal):
+    for shape in [(20, 61), (90, 37)]:
+        assert_dense(name, shape, kind, diagonal)
+
+
+def test_the_default_blocks_are_several_and_uneven():
+    shape = (40, 601)
+    assert simulation._block_size(601) == 201
+    assert_dense("truncated_exp", shape, "different", "zero")
+
+
+@pytest.mark.parametrize("snr", [10, 1e4])
+@pytest.mark.parametrize("shape", [(50, 100), (60, 60), (90, 61)])
+def test_a_strong_signal_costs_no_more_digits_than_its_eigenvalue(shape, snr):
+    X, y, _ = draw(*shape, snr=snr)  # E falls to 1e-8, far below the labels' 1
+    gamma = np.geomspace(1e-7, 1, 13)
+    for name in (None, "tanh", "cos"):
+        A, computed = X, linear_regression_error(X, y, gamma)
+        if name is not None:
+            A = attention_output(X, get(name), None, None, "zero")
+            computed = attention_error(X, y, gamma, name)
+        expected, largest = error_by_svd(A, y, gamma)
+        allowed = 100 * EPSILON * largest / gamma
+        assert np.all(np.abs(computed / expected - 1) <= allowed)
+
+
+@pytest.mark.parametrize("kind", ["zero", "equal to another", "multiple of another"])
+@pytest.mark.parametrize("shape", [(30, 61), (40, 40), (61, 30)])
+def test_dependent_tokens_are_tokens_all_the_same(shape, kind):
+    X, y, _ = draw(*shape)
+    X[:, 7] = X[:, 3] * {"z": 0, "e": 1, "m": -2}[kind[0]]
+    gamma = np.array([0.01, 1.0, 30.0])
+    A = attention_output(X, get("sigmoid"), None, None, "zero")
+    np.testing.assert_allclose(
+        attention_error(X, y, gamma, "sigmoid"), error_by_solve(A, y, gamma), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("n", [1, 5, 255, 256, 257, 4096, 4097, 65536])
+def test_blocks_cover_the_tokens_within_their_budget(n):
+    size = simulation._block_size(n)
+    assert 8 * size**2 <= simulation.BLOCK_BYTES
+    # No more blocks than the budget needs, and none wastefully small but the last.
+    assert -(-n // size) == -(-n // 256)
+
+
+@pytest.mark.parametrize(("kind", "times"), [("equal", 1), ("different", 2)])
+@pytest.mark.parametrize("shape", [(12, 90), (90, 60)])
+@pytest.mark.parametrize("block_size", [5], indirect=True)
+def test_a_score_of_two_tokens_is_passed_to_the_function_once(
+    block_size, shape, kind, times
+):
+    seen = []
+
+    def counted(t):
+        seen.append(t.size)
+        return np.tanh(t)
+
+    f = Nonlinearity("counted", counted)
+    hermite_coefficients(f)
+    integration = sum(seen[2:])  # the first two are trials
     X, y, axes = draw(*shape)
     w_k, w_q = weights(axes, kind)
-    gamma = np.array([0.01, 1.0, 30.0])
-    A = attention_output(X, get(name), w_k, w_q, diagonal)
-    computed = attention_error(X, y, gamma, name, w_k, w_q, diagonal)
-    np.testing.assert_allclose(computed, error_by_solve(A, y, gamma), rtol=1e-9)
+    seen.clear()
+    attention_error(X, y, 0.1, f, w_k, w_q)
+    n = shape[1]
+    pairs = n * (n - block_size) // 2
+    assert sum(seen) - integration == times * pairs + n * block_size
 
 
-def test_a_strong_signal_costs_no_digits():
-    X, y, _ = draw(50, 100, snr=1e4)  # E is near 1e-5, far below the labels' 1
-    gamma = np.geomspace(1e-7, 1, 13)
-    assert_accurate(linear_regression_error(X, y, gamma), X, y, gamma)
+def traced_peak(call):
+    """Return the most bytes that Python's arrays held during a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("number", [1, 20])
+@pytest.mark.parametrize("shape", [(40, 1500), (700, 1000), (500, 500), (1100, 500)])
+@pytest.mark.parametrize("kind", ["none", "different"])
+def test_memory_is_as_foretold(shape, number, kind):
+    p, n = shape
+    X, y, axes = draw(p, n)
+    w_k, w_q = weights(axes, kind)
+    gamma = np.geomspace(0.1, 1, number)
+    foretold = peak_memory(n, p) - X.nbytes
+    for peak in (
+        traced_peak(lambda: attention_error(X, y, gamma, "relu", w_k, w_q)),
+        traced_peak(lambda: linear_regression_error(X, y, gamma)),
+    ):
+        assert peak < foretold
+    attention = traced_peak(lambda: attention_error(X, y, gamma, "relu", w_k, w_q))
+    assert attention > 0.3 * foretold
+    if n > 10 * p:
+        assert attention < 8 * n**2 / 2
+
+
+def test_the_same_call_gives_the_same_bits():
+    X, y, axes = draw(60, 300)
+    w_k, w_q = weights(axes, "different")
+    gamma = np.geomspace(1e-6, 1, 20)
+    for call in (
+        lambda X: attention_error(X, y, gamma, "tanh", w_k, w_q),
+        lambda X: linear_regression_error(X, y, gamma),
+    ):
+        first = call(X)
+        crowd = [np.ones(7), X.copy()]  # moves what is allocated next
+        np.testing.assert_array_equal(call(X.copy()), first)
+        assert len(crowd) == 2
 
 
 @given(st.integers(3, 30), st.integers(1, 30), st.integers(0, 5), st.floats(0, 8))
@@ -329,6 +459,18 @@ def test_bad_tokens_labels_or_penalties_are_one_clear_line(change, message):
 def test_bad_attention_is_one_clear_line(change, message):
     with pytest.raises(ValueError, match=message):
         attention_error(**{**GOOD, "nonlinearity": "tanh", **change})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((0, 5), "tokens must be a whole number from 1, got 0"),
+        ((5, 2.0), "dimension must be a whole number from 1, got 2.0"),
+    ],
+)
+def test_memory_of_no_sizes_is_refused(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        peak_memory(*sizes)
 
 
 @pytest.mark.parametrize("number", [1, 20])

@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,20 +33,34 @@ class Clone:
         self.run_folder = self.results / "miniature"
         self.figure = folder / "figures/nonlinear_attention/figure.yaml"
 
-    def snakemake(self, *arguments, cores=2):
-        """Run Snakemake here and return the finished process, output as text."""
-        command = [sys.executable, "-m", "snakemake", "--cores", str(cores)]
+    def _command(self, *arguments, cores=2):
+        """Return how Snakemake is called here, with the environment it needs."""
         environment = dict(os.environ, PYTHONPATH=str(self.folder / "workflow/src"))
         environment.pop("SNAKEMAKE_PROFILE", None)
-        return subprocess.run(
-            [*command, *arguments, "--config", "preset=miniature"],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=240,
-        )
+        command = [sys.executable, "-m", "snakemake", "--cores", str(cores)]
+        return {
+            "args": [*command, *arguments, "--config", "preset=miniature"],
+            "cwd": self.folder,
+            "env": environment,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+        }
+
+    def snakemake(self, *arguments, **options):
+        """Run Snakemake here and return the finished process, output as text."""
+        return subprocess.run(**self._command(*arguments, **options), timeout=240)
+
+    def kill_when(self, condition):
+        """Start a run and kill it with all its jobs as soon as a condition holds."""
+        process = subprocess.Popen(**self._command(cores=1), start_new_session=True)
+        deadline = time.monotonic() + 240
+        while not condition():
+            assert process.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline, "the condition never held"
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
     def build(self, *arguments, **options):
         """Run to the end and return what Snakemake said."""

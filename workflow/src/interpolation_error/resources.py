@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interpolation_error.plan import Simulation
+from interpolation_error.simulation import peak_memory
 
 BASE_MEMORY = 400
 """Megabytes of a job that holds no large array: the interpreter and its imports."""
@@ -27,11 +28,6 @@ def simulation_memory(simulation: Simulation) -> int:
         peak_memory(setting.tokens, setting.dimension) for setting in simulation.curve
     )
     return dataset_memory(simulation.dataset.spec) + _megabytes(largest)
-
-
-def peak_memory(tokens: int, dimension: int) -> int:
-    """Return the bytes that one interpolation error needs, tokens included."""
-    return FLOAT * (5 * tokens * tokens + 4 * tokens * dimension)
 
 
 def _megabytes(size: float) -> int:
