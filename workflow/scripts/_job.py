@@ -12,7 +12,6 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 import interpolation_error
-from interpolation_error.configuration import ConfigurationError
 from interpolation_error.store import StoreError, replacing
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -30,7 +29,7 @@ def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentPar
         # BLAS gives other bits with another number of threads.
         with threadpool_limits(limits=1):
             main(arguments)
-    except (ValueError, ArithmeticError, StoreError, ConfigurationError) as error:
+    except (ValueError, ArithmeticError, StoreError) as error:
         sys.exit(f"error: {error}")
     except MemoryError:
         sys.exit("error: not enough memory; give jobs more or run fewer at once")

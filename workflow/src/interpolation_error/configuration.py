@@ -24,7 +24,7 @@ from interpolation_error.figure import (
 )
 
 
-class ConfigurationError(Exception):
+class ConfigurationError(ValueError):
     """A configuration that cannot run: one line with file, key and what is allowed."""
 
 
