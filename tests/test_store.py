@@ -127,6 +127,13 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(path, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_a_killed_process_left_is_cleared_by_the_next(path, identity, tmp_path):
+    arrays = store.read(path)
+    (tmp_path / f".{path.stem}.1.draft.h5").write_text("half")
+    store.write(path, arrays, identity)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_values_types_shapes_and_names_are_all_in_the_checksum():
     base = {"x": np.arange(4.0)}
     others = [

@@ -29,12 +29,23 @@ BIN = str(Path(sys.executable).parent)
 os.environ.update(PATH=os.pathsep.join([BIN, os.environ.get("PATH", os.defpath)]))
 
 try:
-    CONFIGURATION = configuration.load(config, ROOT, "config")
+    # Read here first: Snakemake takes a key that stands twice, and names no line.
+    configuration.read_yaml(Path("config/config.yaml"), Path())
 except configuration.ConfigurationError as error:
     raise WorkflowError(str(error))
 
+
+configfile: "config/config.yaml"
+
+
 STYLE = ROOT / "figures" / "paper.mplstyle"
-PLAN = plan.Plan(CONFIGURATION, store.file_digest(STYLE))
+
+try:
+    CONFIGURATION = configuration.load(config, ROOT, "config")
+    PLAN = plan.Plan(CONFIGURATION, store.file_digest(STYLE))
+except (configuration.ConfigurationError, OSError) as error:
+    raise WorkflowError(str(error).removeprefix("[Errno 2] "))
+
 SIMULATIONS = PLAN.simulations()
 DATASETS = PLAN.datasets()
 

@@ -11,20 +11,15 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-import interpolation_error
-from interpolation_error.store import StoreError, replacing
+# Scripts compute with the package of the clone they stand in, installed or not.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+from interpolation_error.store import StoreError, replacing  # noqa: E402
 
 
 def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser):
     """Run a script's main function and turn what it refuses into one clear line."""
     arguments = parser.parse_args()
-    if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE:
-        sys.exit(
-            f"error: the package interpolation_error comes from "
-            f"{interpolation_error.__file__}, not from {SOURCE}: run make there"
-        )
     try:
         # BLAS gives other bits with another number of threads.
         with threadpool_limits(limits=1):

@@ -211,7 +211,7 @@ class Curve:
 
     Examples
     --------
-    >>> base = Setting("regression", tokens=64, dimension=16, snr=1.0, gamma=0.1)
+    >>> base = Setting("regression", tokens=64, dimension=16, snr=0.5, gamma=0.1)
     >>> curve = Curve(base, "snr", (0.5, 2.0))
     >>> [setting.snr for setting in curve]
     [0.5, 2.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,10 @@ def replacing(path: Path) -> Iterator[Path]:
     'done'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in path.parent.glob(
+        f".{glob.escape(path.stem)}.*.draft{path.suffix}"
+    ):
+        abandoned.unlink(missing_ok=True)  # by a process that was killed
     draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
     try:
         yield draft

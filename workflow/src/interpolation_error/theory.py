@@ -628,7 +628,8 @@ def _scaled(R: Arrays, tau: Array) -> Arrays:
     """Return R in the scaling of :func:`_pencil`; 1/tau undoes it."""
     root = np.sqrt(tau)
     rows = np.stack([root, 1 / root, root], axis=-1)
-    return R * rows[:, :, None] * rows[:, None, :]
+    scaled: Arrays = R * rows[:, :, None] * rows[:, None, :]
+    return scaled
 
 
 def _tau(R: Arrays) -> Array:
