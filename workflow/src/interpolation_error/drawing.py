@@ -29,6 +29,8 @@ AXIS_LABELS = {
 ERROR_LABEL = r"interpolation error $E$"
 PANEL_WIDTH, PANEL_HEIGHT = 2.6, 2.5
 """Size of one panel, in inches."""
+LEAST_WIDTH = 4.0
+"""Width that title and legend need, in inches."""
 
 
 def draw(table: pd.DataFrame, drawing: Mapping[str, Any]) -> Figure:
@@ -53,19 +55,20 @@ def draw(table: pd.DataFrame, drawing: Mapping[str, Any]) -> Figure:
     panels = drawing["panels"]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    figure = Figure(
-        figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.7), layout="constrained"
-    )
+    width = max(PANEL_WIDTH * columns, LEAST_WIDTH)
+    figure = Figure(figsize=(width, PANEL_HEIGHT * rows + 0.7), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, panels, strict=False):
         _sweep(axis, table[table["panel"] == panel["name"]], panel)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     figure.suptitle(drawing["title"], fontsize="large")
+    entries = _legend(panels)
     figure.legend(
-        handles=_legend(panels),
+        handles=entries,
         loc="outside lower center",
-        ncols=min(4, _entries(panels)),
+        # An entry takes up to half of the least width.
+        ncols=min(len(entries), int(2 * width / LEAST_WIDTH)),
     )
     return figure
 
@@ -186,7 +189,3 @@ def _both_kinds(style: Mapping[str, Any]) -> dict[str, Line2D]:
         ),
         "theory": Line2D([], [], color=style["theory_color"], linestyle=style["line"]),
     }
-
-
-def _entries(panels: Sequence[Mapping[str, Any]]) -> int:
-    return len(_legend(panels))
