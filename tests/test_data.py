@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from interpolation_error import data
 from interpolation_error.data import (
     aligned_weights,
     alternating_labels,
@@ -177,3 +178,78 @@ def test_weights_of_bad_parts_are_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         aligned_weights(**{**arguments, **change})
+
+
+@pytest.mark.parametrize(
+    "law",
+    [{"law": "rademacher"}, {"law": "uniform"}, {"correlation": 0.6}]
+    + [{"law": "student_t", "degrees_of_freedom": df} for df in (2.5, 5)],
+)
+def test_other_noise_is_the_leading_block_of_a_larger_draw(law):
+    large = data.noise(1, 2, 12, 15, **law)
+    assert np.array_equal(data.noise(1, 2, 5, 9, **law), large[:5, :9])
+
+
+@pytest.mark.parametrize(
+    ("law", "fourth"), [("rademacher", 1.0), ("uniform", 1.8), ("gaussian", 3.0)]
+)
+def test_noise_has_zero_mean_unit_variance_and_its_own_fourth_moment(law, fourth):
+    z = data.noise(1, 0, 40, 5000, law)
+    np.testing.assert_allclose([z.mean(), z.var()], [0, 1], atol=0.02)
+    np.testing.assert_allclose(np.mean(z**4), fourth, rtol=0.03)
+
+
+def test_student_noise_has_unit_variance():
+    z = data.noise(1, 0, 40, 5000, "student_t", 5)
+    np.testing.assert_allclose(z.var(), 1, rtol=0.03)
+    assert np.mean(z**4) > 5  # nine in the limit, of which few draws are seen
+
+
+def test_correlated_noise_has_its_correlation():
+    z = data.noise(1, 0, 30, 20000, correlation=0.6)
+    covariance = z @ z.T / z.shape[1]
+    distance = np.abs(np.subtract.outer(np.arange(30), np.arange(30)))
+    np.testing.assert_allclose(covariance, 0.6**distance, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        {"law": "cauchy"},
+        {"law": "student_t"},
+        {"law": "student_t", "degrees_of_freedom": 2},
+        {"correlation": 1.0},
+        {"correlation": -0.1},
+    ],
+)
+def test_noise_that_cannot_be_is_refused(law):
+    with pytest.raises(ValueError, match="must be"):
+        data.noise(1, 0, 4, 4, **law)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_even_labels_have_their_share_in_every_beginning(share):
+    y = data.even_labels(500, share)
+    positive = np.cumsum(y > 0)
+    assert np.all(np.abs(positive - share * np.arange(1, 501)) < 1)
+
+
+def test_random_labels_begin_alike_and_have_their_share():
+    y = data.random_labels(3, 1, 4000, 0.8)
+    assert np.array_equal(data.random_labels(3, 1, 10, 0.8), y[:10])
+    assert abs(np.mean(y > 0) - 0.8) < 0.03
+
+
+def test_a_subset_keeps_the_proportion_of_labels():
+    labels = np.repeat([1.0, -1.0], [80, 20])
+    places = data.subset(1, 0, labels, 50)
+    assert len(set(places)) == 50
+    assert np.sum(labels[places] > 0) == 40
+    with pytest.raises(ValueError, match="cannot take 101 of 100"):
+        data.subset(1, 0, labels, 101)
+
+
+def test_more_directions_begin_with_the_same():
+    few, many = data.directions(1, 0, 20), data.directions(1, 0, 20, 6)
+    np.testing.assert_allclose(many[:3], few, atol=1e-13)
+    np.testing.assert_allclose(many @ many.T, np.eye(6), atol=1e-13)

@@ -14,7 +14,9 @@ from interpolation_error.nonlinearity import (
     from_file,
     get,
     hermite_coefficients,
+    hermite_mix,
     names,
+    rescaled,
 )
 
 IN_MPMATH = {
@@ -26,6 +28,7 @@ IN_MPMATH = {
     "sign": mpmath.sign,
     "relu": lambda t: max(t, 0),
     "cos": mpmath.cos,
+    "exp": mpmath.exp,
     "truncated_exp": lambda t: min(mpmath.exp(t), 5),
 }
 
@@ -33,7 +36,7 @@ IN_MPMATH = {
 def by_mpmath(function, kinks=()):
     """Return the coefficients to 18 digits, whatever the library does."""
     with mpmath.workdps(18):
-        edges = sorted({*range(-12, 13, 2), *kinks})
+        edges = sorted({*range(-14, 15, 2), *kinks})
 
         def mean(g):
             return mpmath.quad(lambda t: g(t) * mpmath.npdf(t), edges)
@@ -167,7 +170,7 @@ def test_a_function_that_works_in_place_leaves_its_argument_alone():
 
 
 @pytest.mark.parametrize("dimension", [4, 513])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted({*names()} - {"exp"}))
 def test_diagonal_limit_is_of_the_actual_dimension(name, dimension):
     root = np.sqrt(dimension)
     expected = (get(name)(root) - hermite_coefficients(name).a0) / root
@@ -201,7 +204,9 @@ def test_dimension_is_a_positive_whole_number(dimension):
 
 @pytest.mark.parametrize("name", ["tan", "", None, 3])
 def test_an_unknown_name_lists_the_known_ones(name):
-    with pytest.raises(ValueError, match="must be one of arctan, cos, erf, linear"):
+    with pytest.raises(
+        ValueError, match="must be one of arctan, cos, erf, exp, linear"
+    ):
         get(name)
 
 
@@ -303,3 +308,30 @@ def test_a_file_without_such_a_function_is_one_clear_line(tmp_path, source, mess
 
 def test_closed_forms_are_of_registered_functions():
     assert set(nonlinearities._CLOSED_FORMS) <= set(names())
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_mix_has_the_linear_share_and_a_variance_of_one(degree, share):
+    a0, a1, a2, nu = hermite_coefficients(hermite_mix(degree, share))
+    expected = [0, np.sqrt(share), np.sqrt(1 - share) if degree == 2 else 0, 1]
+    np.testing.assert_allclose([a0, a1, a2, nu], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("degree", "share"), [(1, 0.5), (7, 0.5), (2, -0.1), (2, 1.1)])
+def test_a_mix_out_of_range_is_refused(degree, share):
+    with pytest.raises(ValueError, match="must be"):
+        hermite_mix(degree, share)
+
+
+def test_a_rescaled_function_keeps_kinks_and_parity():
+    f = rescaled(get("sign"), 3.0)
+    assert (f.kinks, f.parity) == ((0.0,), "odd")
+    g = rescaled(get("truncated_exp"), 2.0)
+    expected = by_mpmath(lambda t: min(mpmath.exp(2 * t), 5), [mpmath.log(5) / 2])
+    np.testing.assert_allclose(hermite_coefficients(g), expected, rtol=1e-11)
+
+
+def test_a_factor_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="factor must be positive"):
+        rescaled(get("tanh"), 0.0)

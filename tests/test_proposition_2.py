@@ -35,7 +35,9 @@ def test_simulation_meets_the_limit(panel, capsys):
     tokens, dimension = panel.largest
     draws = range(max(panel.replicates, 10))
     noise = np.stack([data.noise(SEED, draw, dimension, tokens) for draw in draws])
-    simulated = simulate_curve(curve, noise, seed=SEED, replicates=draws)
+    draws_of = {"noise": noise}
+    found = simulate_curve(curve, draws_of, seed=SEED, replicates=draws)
+    simulated = found["error"]
     predicted = predict_curve(curve)
 
     deviation = (simulated / predicted - 1).mean(axis=1)

@@ -1,12 +1,12 @@
-# Draws of the noise, shared by every curve of one size. They are kept: a missing
+# Draws of the noise, or of a user's own tokens, shared by every curve of one size. They are kept: a missing
 # dataset that one new curve needs is made again without touching the other curves.
 
 
 rule dataset:
     output:
-        f"{CACHE}/data/{{name}}-{{key}}.h5",
+        f"{CACHE}/{{kind}}/{{name}}-{{key}}.h5",
     log:
-        f"{LOGS}/data/{{name}}-{{key}}.log",
+        f"{LOGS}/{{kind}}/{{name}}-{{key}}.log",
     conda:
         ENVIRONMENT
     resources:
@@ -19,7 +19,7 @@ rule dataset:
             f"{wildcards.name}-{wildcards.key}"
         ].identity.spec,
     message:
-        "draw noise {wildcards.name}"
+        "draw {wildcards.kind} {wildcards.name}"
     shell:
         "python {params.script} --spec {params.spec:q}"
         " --output {output:q} > {log:q} 2>&1"

@@ -1,4 +1,4 @@
-"""Draw the noise of a block of replicates and store it with its labels."""
+"""Store a block of draws: of the noise, or of a user's own tokens."""
 
 import argparse
 from pathlib import Path
@@ -6,23 +6,41 @@ from pathlib import Path
 import numpy as np
 from _job import Stopwatch, read_spec, run
 
-from interpolation_error import data, store
+from interpolation_error import data, store, tokens_file
 from interpolation_error.identity import Identity
+from interpolation_error.setting import TokensFile
+
+
+def noise(spec: dict) -> dict[str, np.ndarray]:
+    """Return the noise of every replicate."""
+    draws = np.empty((len(spec["replicates"]), spec["dimension"], spec["tokens"]))
+    for block, replicate in zip(draws, spec["replicates"], strict=True):
+        block[:] = data.noise(
+            spec["seed"],
+            replicate,
+            spec["dimension"],
+            spec["tokens"],
+            **spec.get("noise", {}),
+        )
+    return {"noise": draws}
+
+
+def user_tokens(spec: dict) -> dict[str, np.ndarray]:
+    """Return a subset of the user's tokens for every replicate."""
+    source = TokensFile(**spec["source"])
+    return tokens_file.draw(
+        source, spec["tokens"], seed=spec["seed"], replicates=spec["replicates"]
+    )
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Draw, store, and say what it took."""
     stopwatch = Stopwatch()
     spec = arguments.spec
-    identity = Identity.of(spec, "data")
+    own = "source" in spec
+    identity = Identity.of(spec, "tokens_file" if own else "data")
     store.check_name(arguments.output, identity)
-    noise = np.empty((len(spec["replicates"]), spec["dimension"], spec["tokens"]))
-    for block, replicate in zip(noise, spec["replicates"], strict=True):
-        block[:] = data.noise(
-            spec["seed"], replicate, spec["dimension"], spec["tokens"]
-        )
-    labels = data.alternating_labels(spec["tokens"])
-    store.write(arguments.output, {"noise": noise, "labels": labels}, identity)
+    store.write(arguments.output, user_tokens(spec) if own else noise(spec), identity)
     stopwatch.write(arguments.output)
 
 

@@ -17,13 +17,13 @@ def main(arguments: argparse.Namespace) -> None:
     spec = arguments.spec
     identity = Identity.of(spec, "experiment")
     store.check_name(arguments.output, identity)
-    errors = simulate_curve(
+    measured = simulate_curve(
         Curve.from_spec(spec["curve"]),
-        store.read(arguments.dataset)["noise"],
+        store.read(arguments.dataset),
         seed=spec["seed"],
         replicates=spec["replicates"],
     )
-    store.write(arguments.output, {"error": errors}, identity)
+    store.write(arguments.output, measured, identity)
     stopwatch.write(arguments.output)
 
 

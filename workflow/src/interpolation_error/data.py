@@ -12,11 +12,19 @@ from interpolation_error._checks import as_finite, as_labels, as_non_negative, a
 Array = NDArray[np.float64]
 
 # First part of every spawn key: what is drawn.
-NOISE, DIRECTIONS = 0, 1
+NOISE, DIRECTIONS, LABELS, SUBSETS = 0, 1, 2, 3
 
 
-def noise(seed: int, replicate: int, dimension: int, tokens: int) -> Array:
-    r"""Return one draw of the noise :math:`Z`, with independent N(0, 1) entries.
+def noise(
+    seed: int,
+    replicate: int,
+    dimension: int,
+    tokens: int,
+    law: str = "gaussian",
+    degrees_of_freedom: float | None = None,
+    correlation: float = 0.0,
+) -> Array:
+    r"""Return one draw of the noise :math:`Z`, of zero mean and unit variance.
 
     Every row has a seed of its own, so that a draw with fewer tokens or a smaller
     embedding dimension is the leading block of a larger one.
@@ -31,6 +39,13 @@ def noise(seed: int, replicate: int, dimension: int, tokens: int) -> Array:
         Embedding dimension p, positive.
     tokens : int
         Number of tokens n, positive.
+    law : {"gaussian", "rademacher", "uniform", "student_t"}, optional
+        Of every entry.
+    degrees_of_freedom : float, optional
+        Of Student's t, more than 2.
+    correlation : float, optional
+        :math:`r` in :math:`E z_i z_j = r^{|i - j|}` for dimensions i and j of one
+        token, from 0 to below 1.
 
     Returns
     -------
@@ -39,7 +54,7 @@ def noise(seed: int, replicate: int, dimension: int, tokens: int) -> Array:
     Raises
     ------
     ValueError
-        If an argument is not a whole number in its range.
+        If an argument is not in its range.
 
     Examples
     --------
@@ -50,10 +65,47 @@ def noise(seed: int, replicate: int, dimension: int, tokens: int) -> Array:
     seed, replicate = as_whole("seed", seed), as_whole("replicate", replicate)
     dimension = as_whole("dimension", dimension, least=1)
     tokens = as_whole("tokens", tokens, least=1)
+    if not 0 <= correlation < 1:
+        raise ValueError(f"correlation must be from 0 to below 1, got {correlation!r}")
     draw = np.empty((dimension, tokens))
     for row in range(dimension):
-        _generator(seed, NOISE, replicate, row).standard_normal(out=draw[row])
+        generator = _generator(seed, NOISE, replicate, row)
+        _fill(draw[row], generator, law, degrees_of_freedom)
+    if correlation:
+        innovation = sqrt((1 - correlation) * (1 + correlation))
+        for row in range(1, dimension):
+            draw[row] *= innovation
+            draw[row] += correlation * draw[row - 1]
     return draw
+
+
+def _fill(
+    row: Array,
+    generator: np.random.Generator,
+    law: str,
+    degrees_of_freedom: float | None,
+) -> None:
+    """Fill a row with independent entries of zero mean and unit variance."""
+    match law:
+        case "gaussian":
+            generator.standard_normal(out=row)
+        case "rademacher":
+            row[:] = np.where(generator.random(len(row)) < 0.5, -1.0, 1.0)
+        case "uniform":
+            row[:] = sqrt(12) * (generator.random(len(row)) - 0.5)
+        case "student_t":
+            if degrees_of_freedom is None or not degrees_of_freedom > 2:
+                raise ValueError(
+                    "degrees_of_freedom must be more than 2 for a finite variance, "
+                    f"got {degrees_of_freedom!r}"
+                )
+            row[:] = generator.standard_t(degrees_of_freedom, len(row))
+            row /= sqrt(degrees_of_freedom / (degrees_of_freedom - 2))
+        case _:
+            raise ValueError(
+                "noise law must be one of gaussian, rademacher, uniform, student_t, "
+                f"got {law!r}"
+            )
 
 
 def alternating_labels(tokens: int) -> Array:
@@ -78,13 +130,114 @@ def alternating_labels(tokens: int) -> Array:
     >>> alternating_labels(3)
     array([ 1., -1.,  1.])
     """
-    labels = np.ones(as_whole("tokens", tokens, least=1))
-    labels[1::2] = -1
-    return labels
+    return even_labels(tokens, 0.5)
 
 
-def directions(seed: int, replicate: int, dimension: int) -> Array:
-    r"""Return three orthonormal random directions: of the signal, the key, the query.
+def even_labels(tokens: int, positive_share: float) -> Array:
+    """Return labels with a given share of +1, spread as evenly as can be.
+
+    Parameters
+    ----------
+    tokens : int
+        Number of tokens n, positive.
+    positive_share : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (tokens,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> even_labels(5, 0.8)
+    array([ 1.,  1.,  1.,  1., -1.])
+    """
+    tokens = as_whole("tokens", tokens, least=1)
+    if not 0 < positive_share < 1:
+        raise ValueError(f"positive_share must be in (0, 1), got {positive_share!r}")
+    # Rounded, or 5 times 0.8 might fall short of 4.
+    count = np.ceil(np.round(np.arange(tokens + 1) * positive_share, 9))
+    return np.where(np.diff(count) > 0, 1.0, -1.0)
+
+
+def random_labels(
+    seed: int, replicate: int, tokens: int, positive_share: float = 0.5
+) -> Array:
+    """Return labels that are drawn one by one; fewer tokens have the first of them.
+
+    Parameters
+    ----------
+    seed, replicate : int
+        Root seed and number of the draw, not negative.
+    tokens : int
+        Number of tokens n, positive.
+    positive_share : float, optional
+        Probability of the label +1.
+
+    Returns
+    -------
+    ndarray of float64, shape (tokens,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> random_labels(1, 0, 4)
+    array([ 1., -1.,  1., -1.])
+    """
+    tokens = as_whole("tokens", tokens, least=1)
+    if not 0 < positive_share < 1:
+        raise ValueError(f"positive_share must be in (0, 1), got {positive_share!r}")
+    draw = _generator(seed, LABELS, replicate, 0).random(tokens)
+    return np.where(draw < positive_share, 1.0, -1.0)
+
+
+def subset(seed: int, replicate: int, labels: ArrayLike, size: int) -> NDArray[np.intp]:
+    """Return the places of some tokens at random, of both labels in proportion.
+
+    Parameters
+    ----------
+    seed, replicate : int
+        Root seed and number of the draw, not negative.
+    labels : array_like, shape (tokens,)
+        Each +1 or -1.
+    size : int
+        How many tokens to take.
+
+    Returns
+    -------
+    ndarray of int, shape (size,)
+        Sorted.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer tokens.
+
+    Examples
+    --------
+    >>> subset(1, 0, [1, -1, 1, -1], 2).shape
+    (2,)
+    """
+    labels = np.asarray(labels, dtype=np.float64)
+    if not 1 <= size <= len(labels):
+        raise ValueError(f"cannot take {size} of {len(labels)} tokens")
+    shuffled = _generator(seed, SUBSETS, replicate, 0).permutation(len(labels))
+    positive, negative = (shuffled[labels[shuffled] == sign] for sign in (1, -1))
+    many = round(size * len(positive) / len(labels))
+    return np.sort(np.concatenate([positive[:many], negative[: size - many]]))
+
+
+def directions(seed: int, replicate: int, dimension: int, count: int = 3) -> Array:
+    r"""Return orthonormal random directions: of the signal, the key, the query, more.
 
     Dense Gaussian vectors, orthonormalized in this order (Gram-Schmidt) within the
     dimension asked for, so that every cosine built from them is exact. The first is
@@ -97,11 +250,13 @@ def directions(seed: int, replicate: int, dimension: int) -> Array:
     replicate : int
         Number of the draw, not negative.
     dimension : int
-        Embedding dimension p, at least 3.
+        Embedding dimension p, at least ``count``.
+    count : int, optional
+        How many.
 
     Returns
     -------
-    ndarray of float64, shape (3, dimension)
+    ndarray of float64, shape (count, dimension)
 
     Raises
     ------
@@ -115,10 +270,10 @@ def directions(seed: int, replicate: int, dimension: int) -> Array:
     True
     """
     seed, replicate = as_whole("seed", seed), as_whole("replicate", replicate)
-    dimension = as_whole("dimension", dimension, least=3)
+    dimension = as_whole("dimension", dimension, least=count)
     gaussian = [
         _generator(seed, DIRECTIONS, replicate, row).standard_normal(dimension)
-        for row in range(3)
+        for row in range(count)
     ]
     # Gram-Schmidt is the QR decomposition whose R has a positive diagonal.
     Q, R = np.linalg.qr(np.column_stack(gaussian))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import asin, erfc, exp, isfinite, log, pi, sqrt
+from math import asin, erfc, exp, factorial, isfinite, log, pi, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,6 +279,86 @@ def from_file(
         raise ValueError(f"{path}: {error}") from None
 
 
+def hermite_mix(degree: int, linear_share: float) -> Nonlinearity:
+    r"""Return a mix of the linear with one higher Hermite polynomial.
+
+    .. math:: f = \sqrt s \, h_1 + \sqrt{1 - s} \, h_k,
+
+    with normalized Hermite polynomials, so that :math:`a_1^2 / \nu = s` while
+    :math:`\nu = 1` stays as it is (docs/theory.md, section 1).
+
+    Parameters
+    ----------
+    degree : int
+        :math:`k`, from 2 to 6.
+    linear_share : float
+        :math:`s`, from 0 to 1.
+
+    Returns
+    -------
+    Nonlinearity
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> hermite_mix(2, 0.0)([0.0, 1.0]).round(6)
+    array([-0.707107,  0.      ])
+    """
+    if degree not in range(2, 7):
+        raise ValueError(f"degree must be a whole number from 2 to 6, got {degree!r}")
+    if not 0 <= linear_share <= 1:
+        raise ValueError(f"linear_share must be from 0 to 1, got {linear_share!r}")
+    # In powers of t: one Horner scheme is faster than adding two functions.
+    coefficients = np.zeros(degree + 1)
+    coefficients[1] = sqrt(linear_share)
+    coefficients[degree] = sqrt((1 - linear_share) / factorial(degree))
+    powers = np.polynomial.hermite_e.herme2poly(coefficients)
+
+    def mix(t: Array) -> Array:
+        return np.asarray(np.polynomial.polynomial.polyval(t, powers))
+
+    name = f"h1 and h{degree} at {linear_share:g}"
+    return Nonlinearity(name, mix, parity="odd" if degree % 2 else None)
+
+
+def rescaled(nonlinearity: Nonlinearity, factor: float) -> Nonlinearity:
+    r"""Return :math:`t \mapsto f(s t)` for a factor s.
+
+    Parameters
+    ----------
+    nonlinearity : Nonlinearity
+        :math:`f`.
+    factor : float
+        :math:`s`, positive.
+
+    Returns
+    -------
+    Nonlinearity
+
+    Raises
+    ------
+    ValueError
+        If the factor is not positive and finite.
+
+    Examples
+    --------
+    >>> rescaled(get("relu"), 2.0)(1.5)
+    array(3.)
+    """
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"factor must be positive, got {factor!r}")
+    return Nonlinearity(
+        f"{nonlinearity.name} of {factor:g} t",
+        lambda t: nonlinearity(factor * t),
+        tuple(kink / factor for kink in nonlinearity.kinks),
+        nonlinearity.parity,
+    )
+
+
 def hermite_coefficients(nonlinearity: str | Nonlinearity) -> HermiteCoefficients:
     r"""Return :math:`a_0, a_1, a_2, \nu` of a nonlinearity (docs/theory.md, section 1).
 
@@ -362,7 +442,7 @@ def _quadrature(nonlinearity: Nonlinearity) -> HermiteCoefficients:
     """Halve the panels until two widths agree on all four coefficients."""
     previous: Array | None = None
     for width in WIDTHS:
-        nodes, weights = _panels(width, nonlinearity.kinks)
+        nodes, weights = panels(width, nonlinearity.kinks)
         values = _finite(nonlinearity, nodes)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = weights * values**2
@@ -403,8 +483,27 @@ def _quadrature(nonlinearity: Nonlinearity) -> HermiteCoefficients:
     )
 
 
-def _panels(width: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return nodes and weights of the normal law: panels of a width, cut at kinks."""
+def panels(width: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return nodes and weights of the normal law: panels of a width, cut at kinks.
+
+    Parameters
+    ----------
+    width : float
+        Of a Gauss-Legendre panel with :data:`NODES` nodes.
+    kinks : tuple of float
+        Where panels end, ever shorter towards it.
+
+    Returns
+    -------
+    nodes, weights : ndarray of float64
+        The weights hold the normal density.
+
+    Examples
+    --------
+    >>> nodes, weights = panels(1.0, ())
+    >>> round(float(weights @ nodes**2), 12)
+    1.0
+    """
     edges = np.linspace(-LIMIT, LIMIT, round(2 * LIMIT / width) + 1)
     # Ever shorter panels towards a kink, which may be a cusp such as sqrt(|t|).
     short = 2.0 ** -np.arange(1, 50)
@@ -456,6 +555,7 @@ _REGISTRY = {
         Nonlinearity("sign", np.sign, kinks=(0.0,), parity="odd"),
         Nonlinearity("relu", _relu, kinks=(0.0,)),
         Nonlinearity("cos", np.cos, parity="even"),
+        Nonlinearity("exp", np.exp),
         Nonlinearity("truncated_exp", _truncated_exp, kinks=(log(5),)),
     )
 }
@@ -486,6 +586,9 @@ _CLOSED_FORMS = {
     ),
     "cos": HermiteCoefficients(
         exp(-1 / 2), 0.0, -exp(-1 / 2) / sqrt(2), (1 - exp(-1)) ** 2 / 2
+    ),
+    "exp": HermiteCoefficients(
+        exp(1 / 2), exp(1 / 2), exp(1 / 2) / sqrt(2), exp(2) - exp(1)
     ),
     "truncated_exp": _truncated_exp_coefficients(),
 }

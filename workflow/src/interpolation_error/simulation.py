@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, eigvalsh, lapack
 
 from interpolation_error._checks import (
     as_finite,
@@ -102,6 +103,7 @@ def attention_error(
     w_k: ArrayLike | None = None,
     w_q: ArrayLike | None = None,
     diagonal: str = "zero",
+    centred: bool = True,
 ) -> float | Array:
     r"""Return the interpolation error of nonlinear attention.
 
@@ -125,6 +127,8 @@ def attention_error(
         :math:`w_K` and :math:`w_Q`; without them :math:`W = I_p`.
     diagonal : {"zero", "keep"}, optional
         Whether the diagonal of :math:`K` is set to zero or kept.
+    centred : bool, optional
+        Whether :math:`a_0` is subtracted, as the model has it.
 
     Returns
     -------
@@ -147,20 +151,108 @@ def attention_error(
     ((3,), True)
     """
     X, y, penalties = _checked(tokens, labels, gamma)
+    p, n = X.shape
+    layer = _layer(X, nonlinearity, w_k, w_q, diagonal, centred)
+    if p < n:
+        return _like(gamma, _error_by_features(_output(X, layer), y, penalties))
+    return _like(gamma, _error_by_tokens(_attention_gram(X, layer), y, penalties))
+
+
+def attention_output(
+    tokens: ArrayLike,
+    nonlinearity: str | Nonlinearity,
+    w_k: ArrayLike | None = None,
+    w_q: ArrayLike | None = None,
+    diagonal: str = "zero",
+    centred: bool = True,
+) -> Array:
+    r"""Return the attention output :math:`A = X K` (docs/theory.md, section 1).
+
+    Parameters
+    ----------
+    tokens : array_like, shape (dimension, tokens)
+        :math:`X`.
+    nonlinearity, w_k, w_q, diagonal, centred
+        As :func:`attention_error` takes them.
+
+    Returns
+    -------
+    ndarray of float64, shape (dimension, tokens)
+
+    Raises
+    ------
+    ValueError
+        As :func:`attention_error`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).standard_normal((3, 5))
+    >>> A = attention_output(X, "linear")
+    >>> K = X.T @ X / 3
+    >>> np.allclose(A, X @ (K - np.diag(np.diag(K))))
+    True
+    """
+    X = _tokens(tokens)
+    return _output(X, _layer(X, nonlinearity, w_k, w_q, diagonal, centred))
+
+
+def gram_eigenvalues(features: ArrayLike) -> Array:
+    r"""Return the eigenvalues of :math:`A^T A / n` that are not zero by its rank.
+
+    Parameters
+    ----------
+    features : array_like, shape (dimension, tokens)
+        :math:`A`.
+
+    Returns
+    -------
+    ndarray of float64, shape (min(dimension, tokens),)
+        Ascending and not negative; the other n - p for p < n are zero.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite.
+
+    Examples
+    --------
+    >>> gram_eigenvalues([[2.0, 0.0], [0.0, 4.0]])
+    array([2., 8.])
+    """
+    A = _tokens(features)
+    p, n = A.shape
+    gram = _gram(A if p < n else A.T, 1 / n)
+    eigenvalues: Array = eigvalsh(gram, lower=True, overwrite_a=True)
+    return np.maximum(eigenvalues, 0.0)
+
+
+class _Layer(NamedTuple):
+    """An attention layer on given tokens: f, the products of its weights, its ways."""
+
+    f: Nonlinearity
+    weights: tuple[Array, Array] | None
+    diagonal: str
+    mean: float
+
+
+def _layer(
+    X: Array,
+    nonlinearity: str | Nonlinearity,
+    w_k: ArrayLike | None,
+    w_q: ArrayLike | None,
+    diagonal: str,
+    centred: bool,
+) -> _Layer:
     f = get(nonlinearity)
     weights = _weights(X, w_k, w_q)
     if diagonal not in DIAGONALS:
         raise ValueError(
             f"diagonal must be one of {', '.join(DIAGONALS)}, got {diagonal!r}"
         )
-    p, n = X.shape
     if diagonal == "keep":
-        diagonal_limit(f, p)
-    if p < n:
-        A = _attention_output(X, f, weights, diagonal)
-        return _like(gamma, _error_by_features(A, y, penalties))
-    G = _attention_gram(X, f, weights, diagonal)
-    return _like(gamma, _error_by_tokens(G, y, penalties))
+        diagonal_limit(f, len(X))
+    mean = hermite_coefficients(f).a0 if centred else 0.0
+    return _Layer(f, weights, diagonal, mean)
 
 
 def peak_memory(tokens: int, dimension: int) -> int:
@@ -198,10 +290,8 @@ def peak_memory(tokens: int, dimension: int) -> int:
     return 8 * (n * p + 3 * n**2 + rows)
 
 
-def _attention_output(
-    X: Array, f: Nonlinearity, weights: tuple[Array, Array] | None, diagonal: str
-) -> Array:
-    """Return A = X K without ever holding K, for p < n."""
+def _output(X: Array, layer: _Layer) -> Array:
+    """Return A = X K without ever holding K."""
     p, n = X.shape
     root = sqrt(p)
     # By columns, so that the tokens of a block lie together and BLAS makes no copies.
@@ -216,7 +306,7 @@ def _attention_output(
         blas.dgemm(1 / root, left, right, c=block, trans_a=1, overwrite_c=1)
         return block
 
-    for rows, columns, K in _attention_blocks(scores, p, n, f, weights, diagonal):
+    for rows, columns, K in _attention_blocks(scores, p, n, layer):
         # What is mirrored is stored by rows.
         stored, mirrored = (K, 0) if K.flags.f_contiguous else (K.T, 1)
         blas.dgemm(
@@ -224,20 +314,18 @@ def _attention_output(
             trans_b=mirrored,
             overwrite_c=1,
         )
-    _sure_finite(A, f)
+    _sure_finite(A, layer)
     return A
 
 
-def _attention_gram(
-    X: Array, f: Nonlinearity, weights: tuple[Array, Array] | None, diagonal: str
-) -> Array:
+def _attention_gram(X: Array, layer: _Layer) -> Array:
     """Return the lower triangle of A^T A / n, for p >= n.
 
     With X^T X = L L^T it is that of M^T M for M = L^T K, which has n rows and not p.
     """
     p, n = X.shape
     B = (X.T @ X).T
-    K = _attention_matrix(B, p, f, weights, diagonal)
+    K = _attention_matrix(B, p, layer)
     L, failed = lapack.dpotrf(B, lower=1, clean=0, overwrite_a=1)
     # It fails for tokens that depend on each other linearly.
     M = X @ K if failed else blas.dtrmm(1.0, L, K, lower=1, trans_a=1, overwrite_b=1)
@@ -245,13 +333,7 @@ def _attention_gram(
     return _gram(M.T, 1 / (n * p))
 
 
-def _attention_matrix(
-    B: Array,
-    p: int,
-    f: Nonlinearity,
-    weights: tuple[Array, Array] | None,
-    diagonal: str,
-) -> Array:
+def _attention_matrix(B: Array, p: int, layer: _Layer) -> Array:
     """Return K, times the root of p, from B = X^T X."""
     n = len(B)
     K = np.empty((n, n), order="F")
@@ -259,9 +341,9 @@ def _attention_matrix(
     def scores(rows: slice, columns: slice) -> Array:
         return np.asfortranarray(B[rows, columns]) / sqrt(p)
 
-    for rows, columns, block in _attention_blocks(scores, p, n, f, weights, diagonal):
+    for rows, columns, block in _attention_blocks(scores, p, n, layer):
         K[rows, columns] = block
-    _sure_finite(K, f)
+    _sure_finite(K, layer)
     return K
 
 
@@ -269,18 +351,15 @@ def _attention_blocks(
     scores: Callable[[slice, slice], Array],
     p: int,
     n: int,
-    f: Nonlinearity,
-    weights: tuple[Array, Array] | None,
-    diagonal: str,
+    layer: _Layer,
 ) -> Iterator[tuple[slice, slice, Array]]:
     """Yield rows, columns and that block of K, times the root of p.
 
     ``scores(rows, columns)`` gives that block of X^T X over the root of p, by columns,
     in an array that may be overwritten. It is asked for the lower triangle alone.
     """
-    mean = hermite_coefficients(f).a0
-    if weights is not None:
-        keys, queries = weights
+    if layer.weights is not None:
+        keys, queries = layer.weights
         symmetric = np.array_equal(keys, queries)
         keys = keys / sqrt(p)
     size = _block_size(n)
@@ -288,17 +367,17 @@ def _attention_blocks(
     for number, rows in enumerate(blocks):
         for columns in blocks[: number + 1]:
             S = T = scores(rows, columns)
-            if weights is not None:
+            if layer.weights is not None:
                 if not symmetric and rows != columns:
                     # The product is shared, its share of rank one is not.
                     T = S.copy(order="F")
                     T = blas.dger(1.0, queries[rows], keys[columns], a=T, overwrite_a=1)
                 S = blas.dger(1.0, keys[rows], queries[columns], a=S, overwrite_a=1)
             for block in (S,) if T is S else (S, T):
-                f.overwrite(block)
-                if mean:
-                    block -= mean
-            if rows == columns and diagonal == "zero":
+                layer.f.overwrite(block)
+                if layer.mean:
+                    block -= layer.mean
+            if rows == columns and layer.diagonal == "zero":
                 np.fill_diagonal(S, 0)
             yield rows, columns, S
             if rows != columns:
@@ -311,11 +390,11 @@ def _block_size(n: int) -> int:
     return ceil(n / ceil(n / most))
 
 
-def _sure_finite(K: Array, f: Nonlinearity) -> None:
+def _sure_finite(K: Array, layer: _Layer) -> None:
     if not np.all(np.isfinite(K)):
         raise ValueError(
-            f"nonlinearity {f.name!r} must be finite on the scores, got a NaN or an "
-            "infinity"
+            f"nonlinearity {layer.f.name!r} must be finite on the scores, "
+            "got a NaN or an infinity"
         )
 
 
@@ -415,13 +494,18 @@ def _too_small(penalty: float) -> ValueError:
     )
 
 
+def _tokens(tokens: ArrayLike) -> Array:
+    X = as_finite("tokens", tokens)
+    if X.ndim != 2:
+        raise ValueError(f"tokens must have shape (dimension, tokens), got {X.shape}")
+    return X
+
+
 def _checked(
     tokens: ArrayLike, labels: ArrayLike, gamma: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Return tokens, labels and the penalties in one row."""
-    X = as_finite("tokens", tokens)
-    if X.ndim != 2:
-        raise ValueError(f"tokens must have shape (dimension, tokens), got {X.shape}")
+    X = _tokens(tokens)
     return X, as_labels(labels, X.shape[1]), as_positive("gamma", gamma).ravel()
 
 
