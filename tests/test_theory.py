@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from scalar_route import Setting, averages, predict
 from scipy import integrate
 
-from interpolation_error import data, nonlinearity, theory
+from interpolation_error import data, nonlinearity, theory, theory_limit
 from interpolation_error.theory import ConvergenceError, InnerProducts
 
 DATA = Path(__file__).parent / "data"
@@ -67,7 +67,7 @@ def test_the_committed_special_cases_come_out_again(row):
 
 def test_the_fixed_point_and_the_label_form_match_the_reference():
     table = REFERENCE.rename(columns=str.lower)
-    model, _, inner = theory._model(
+    model, _, inner = theory_limit._model(
         table["gamma"],
         table["c"],
         table["a1"],
@@ -75,8 +75,8 @@ def test_the_fixed_point_and_the_label_form_match_the_reference():
         table["diagonal"],
         InnerProducts(*table[NAMES].to_numpy().T),
     )
-    R, _ = theory._fixed_point(model)
-    form, _ = theory._label_form(model, inner)
+    R, _ = theory_limit._fixed_point(model)
+    form, _ = theory_limit._label_form(model, inner)
     for computed, column in (
         (model.gamma - model.variance * R[:, 1, 1], "u"),
         (model.variance * R[:, 0, 0], "v"),
@@ -169,10 +169,10 @@ def test_newton_and_continuation_find_the_same_root_all_over_the_box():
     rest = 10 ** generator.uniform(-6, 0, points)
     rest[::9] = 0.0
     d = np.where(generator.random(points) < 0.5, 0.0, 1.0)
-    model, _, _ = theory._model(gamma, c, a1, a1 * a1 + rest, d, InnerProducts())
-    R, _ = theory._fixed_point(model)
+    model, _, _ = theory_limit._model(gamma, c, a1, a1 * a1 + rest, d, InnerProducts())
+    R, _ = theory_limit._fixed_point(model)
     with np.errstate(all="ignore"):
-        followed = theory._from_above(model)
+        followed = theory_limit._from_above(model)
     for k in (0, 1):
         np.testing.assert_allclose(R[:, k, k], followed[:, k, k], rtol=1e-8)
 
@@ -184,8 +184,8 @@ def test_low_rank_weights_agree_with_the_large_pencil():
     products = InnerProducts.from_vectors(mu, w_k, w_q)
 
     def form(penalty):
-        model, _, _ = theory._model(penalty, c, a1, nu, d, InnerProducts())
-        R = theory._fixed_point(model)[0][0]
+        model, _, _ = theory_limit._model(penalty, c, a1, nu, d, InnerProducts())
+        R = theory_limit._fixed_point(model)[0][0]
         shift = model.shift[0]
         back = np.eye(3) + shift * np.outer([0, 0, 1], [1, 0, 0])
         R, alpha = back @ R @ back.T, model.alpha[0]
@@ -195,8 +195,8 @@ def test_low_rank_weights_agree_with_the_large_pencil():
         T = np.einsum("i,aibj,j->ab", mu, P.reshape(3, 3, 3, 3), mu)
         return np.linalg.inv(np.linalg.inv(R) - T)[0, 0]
 
-    model, _, inner = theory._model(gamma, c, a1, nu, d, products)
-    value, slope = theory._label_form(model, inner)
+    model, _, inner = theory_limit._model(gamma, c, a1, nu, d, products)
+    value, slope = theory_limit._label_form(model, inner)
     assert value[0] == pytest.approx(form(gamma), rel=1e-11)
     step = 1e-5
     difference = form(gamma * np.exp(step)) - form(gamma * np.exp(-step))

@@ -8,7 +8,7 @@ from _job import Stopwatch, read_spec, run
 from interpolation_error import store
 from interpolation_error.curve import Curve
 from interpolation_error.identity import Identity
-from interpolation_error.prediction import predict_curve
+from interpolation_error.prediction import predict_line
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -17,8 +17,14 @@ def main(arguments: argparse.Namespace) -> None:
     identity = Identity.of(arguments.spec, "prediction")
     store.check_name(arguments.output, identity)
     predicted = {
-        name: predict_curve(Curve.from_spec(curve))
-        for name, curve in arguments.spec["curves"].items()
+        f"{name}/{array}": values
+        for name, one in arguments.spec["curves"].items()
+        for array, values in predict_line(
+            Curve.from_spec(one["curve"]),
+            one["x_scale"],
+            one["row_scale"],
+            finite_size=one["finite_size"],
+        ).items()
     }
     store.write(arguments.output, predicted, identity)
     stopwatch.write(arguments.output)

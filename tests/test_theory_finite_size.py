@@ -1,0 +1,246 @@
+"""The theory at finite size: an independent table, its limit, and simulation."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from interpolation_error import data, simulation, theory, theory_finite_size
+from interpolation_error.nonlinearity import (
+    Nonlinearity,
+    diagonal_limit,
+    get,
+    hermite_coefficients,
+)
+from interpolation_error.theory import (
+    ConvergenceError,
+    InnerProducts,
+    attention_error_finite_size,
+    finite_size,
+)
+
+TABLE = pd.read_csv(
+    Path(__file__).parent / "data/reference/attention_finite_size_theory.csv"
+)
+GAMMA = np.array([1e-3, 0.1, 3.0])
+
+
+def aligned(snr, norm, cosine=1.0):
+    """Return the inner products of one weight vector as key and query."""
+    product = np.sqrt(snr) * norm * cosine
+    return InnerProducts(snr, product, product, norm**2, norm**2, norm**2)
+
+
+def limit(gamma, n, p, name, products, diagonal="zero"):
+    hermite = hermite_coefficients(name)
+    kept = diagonal_limit(name, p) if diagonal == "keep" else 0.0
+    return theory.attention_error(
+        *(gamma, p / n, hermite.a1, hermite.nu),
+        inner_products=products,
+        diagonal_limit=kept,
+    )
+
+
+@pytest.mark.parametrize(
+    "row", list(TABLE.itertuples()), ids=lambda row: f"row {row.Index}"
+)
+def test_it_is_the_table_of_an_independent_program(row):
+    products = InnerProducts(
+        *(row.mu_mu, row.mu_w, row.mu_w, row.w_w, row.w_w, row.w_w)
+    )
+    name = row.nonlinearity.removesuffix("_centred")
+    found = finite_size(row.gamma, row.n, row.p, name, products, row.diagonal)
+    # The table's own derivative is a finite difference, good to about 1e-4.
+    np.testing.assert_allclose(found.error, row.E_attention, rtol=1e-4)
+    assert found.change < 3e-4 * found.error
+    assert found.residual < 1e-8
+
+
+@pytest.mark.parametrize("name", ["tanh", "cos", "relu", "sign"])
+@pytest.mark.parametrize("diagonal", ["zero", "keep"])
+@pytest.mark.parametrize("ratio", [1 / 3, 2])
+def test_it_tends_to_theorem_1_at_the_rate_of_the_signals_share(ratio, diagonal, name):
+    products = aligned(1.0, 1.0)
+    sizes = 10.0 ** np.array([4, 6, 8])
+    distances = []
+    for size in sizes:
+        n, p = int(size / ratio), int(size)
+        found = attention_error_finite_size(GAMMA, n, p, name, products, diagonal)
+        expected = limit(GAMMA, n, p, name, products, diagonal)
+        distances.append(np.max(np.abs(found / expected - 1)))
+    assert distances[-1] < 2e-3
+    # The share falls as p^(-1/2); without a_2, or where it cancels, faster.
+    slopes = np.diff(np.log(distances)) / np.diff(np.log(sizes))
+    assert np.all(slopes < -0.4)
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 1e-2, 1e2])
+def test_no_signal_and_no_weights_leave_a_small_share(gamma):
+    n, p = 3 * 10**7, 10**7
+    found = attention_error_finite_size(gamma, n, p, "tanh")
+    expected = limit(gamma, n, p, "tanh", InnerProducts())
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+TINY = 1e-4
+
+
+@pytest.mark.parametrize("other", [TINY**2, 0.0], ids=["a plane", "a space"])
+def test_more_coordinates_than_are_needed_matter_as_one_over_p(other):
+    """Weights of next to no length do nothing, but their coordinates count beside p."""
+    products = InnerProducts(2.0, 0.0, 0.0, TINY**2, TINY**2, other)
+    moved = []
+    for p in (100, 1000):
+        one = attention_error_finite_size(0.1, 3 * p, p, "tanh", InnerProducts(2.0))
+        more = attention_error_finite_size(0.1, 3 * p, p, "tanh", products)
+        moved.append(abs(more / one - 1))
+    assert moved[0] < 1 / 100
+    assert moved[1] < moved[0] / 5
+
+
+def test_equal_key_and_query_are_a_limit_of_different_ones():
+    vectors = np.array([[np.sqrt(2.0), 0], [0.9, 1.2], [0.9, 1.2 + 1e-7]])
+    near = InnerProducts.from_vectors(*vectors)
+    for name in ("tanh", "sign"):
+        found, equal = (
+            attention_error_finite_size(0.1, 300, 100, name, products)
+            for products in (near, aligned(2.0, 1.5, 0.6))
+        )
+        # The general route interpolates the covariance on a grid of its own.
+        assert found == pytest.approx(equal, rel=1e-5)
+
+
+def test_key_and_query_are_not_exchangeable_but_their_signs_are():
+    n, p = 300, 100
+    vectors = np.array([[1.2, 0], [1.0, 0.0], [0.0, 1.0]])
+    key, query = (
+        InnerProducts.from_vectors(vectors[0], vectors[a], vectors[b])
+        for a, b in ((1, 2), (2, 1))
+    )
+    turned = InnerProducts.from_vectors(vectors[0], -vectors[1], -vectors[2])
+    errors = [
+        attention_error_finite_size(GAMMA, n, p, "relu", x)
+        for x in (key, query, turned)
+    ]
+    np.testing.assert_allclose(errors[2], errors[0], rtol=1e-8)
+    assert np.max(np.abs(errors[1] / errors[0] - 1)) > 1e-3
+
+
+def test_without_a_linear_component_the_signal_is_felt_all_the_same():
+    errors = [
+        attention_error_finite_size(0.01, 300, 100, "cos", aligned(snr, 1.0))
+        for snr in (0.01, 2.0, 4.0)
+    ]
+    limits = [limit(0.01, 300, 100, "cos", aligned(snr, 1.0)) for snr in (0.01, 4.0)]
+    assert errors[0] > errors[1] > errors[2]
+    assert limits[0] == pytest.approx(limits[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "diagonal", "cosines"),
+    [
+        ("tanh", "zero", (1.0, 0.0)),
+        ("sign", "zero", (0.7, -0.4)),
+        ("truncated_exp", "zero", None),
+        ("tanh", "keep", None),
+    ],
+)
+def test_it_is_nearer_to_simulation_than_chance_allows(name, diagonal, cosines):
+    """One statistic a draw, the mean deviation over penalties, and t over draws."""
+    n, p, snr, draws = 450, 180, 3.0, 16
+    deviations, products = [], None
+    for draw in range(draws):
+        axes = data.directions(4, draw, p)
+        mu, y = np.sqrt(snr) * axes[0], data.alternating_labels(n)
+        X = data.signal_plus_noise(data.noise(4, draw, p, n), y, mu)
+        first, second = cosines or (1.0, 1.0)
+        w_k = data.aligned_weights(axes[0], axes[1], 1.0, first)
+        w_q = w_k
+        if cosines:
+            w_q = data.aligned_weights(axes[0], axes[2], 1.0, second)
+        if products is None:
+            products = InnerProducts.from_vectors(mu, w_k, w_q)
+            predicted = attention_error_finite_size(
+                GAMMA, n, p, name, products, diagonal
+            )
+        error = simulation.attention_error(X, y, GAMMA, name, w_k, w_q, diagonal)
+        deviations.append(np.mean(error / predicted - 1))
+    mean, error = np.mean(deviations), stats.sem(deviations)
+    # What is left out is of the order of 1/p.
+    assert abs(mean) < stats.t.ppf(0.999, draws - 1) * error + 3 / p
+
+
+def by_quadrature(f, omega, other):
+    """Return F_0, F_1 and E f(xi + omega) f(xi + other) by a fine midpoint rule."""
+    xi = (np.arange(-90_000, 90_000) + 0.5) * 1e-4
+    density = np.exp(-(xi**2) / 2) / np.sqrt(2 * np.pi) * 1e-4
+    one = f(xi + omega) - hermite_coefficients(f).a0
+    two = f(xi + other) - hermite_coefficients(f).a0
+    return density @ one, density @ (xi * one), density @ (one * two)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sign", "relu", "truncated_exp", "cos"])
+def test_averages_of_the_shifted_function_are_right_at_kinks(name):
+    f = get(name)
+    moments = theory_finite_size._Moments(f, 2.0)
+    for omega, other in itertools.product((-1.9, 0.0, 0.31), (-0.2, 0.31, 1.7)):
+        zeroth, first, both = by_quadrature(f, omega, other)
+        assert moments.zeroth(omega) == pytest.approx(zeroth, abs=2e-5)
+        assert moments.first(omega) == pytest.approx(first, abs=2e-5)
+        less = zeroth * by_quadrature(f, other, other)[0]
+        less += first * by_quadrature(f, other, other)[1]
+        covariance = moments.covariance(np.array(omega), np.array(other))
+        assert covariance == pytest.approx(both - less, abs=5e-5)
+    own = by_quadrature(f, 0.7, 0.7)
+    variance = own[2] - own[0] ** 2 - own[1] ** 2
+    assert moments.variance(np.array(0.7)) == pytest.approx(variance, abs=5e-5)
+
+
+def test_penalties_come_in_any_order_and_shape():
+    products = aligned(2.0, 1.0)
+    row = attention_error_finite_size(GAMMA, 300, 100, "tanh", products)
+    turned = attention_error_finite_size(GAMMA[::-1], 300, 100, "tanh", products)
+    np.testing.assert_allclose(turned[::-1], row, rtol=1e-12)
+    square = np.array([[1e-3, 0.1], [3.0, 0.1]])
+    found = attention_error_finite_size(square, 300, 100, "tanh", products)
+    assert found.shape == (2, 2)
+    np.testing.assert_allclose(found[0, 1], row[1], rtol=1e-6)
+    single = attention_error_finite_size(0.1, 300, 100, "tanh", products)
+    assert isinstance(single, float)
+    assert single == pytest.approx(row[1], rel=1e-6)
+
+
+def test_what_has_not_settled_is_refused(monkeypatch):
+    monkeypatch.setattr(theory_finite_size, "NODES", {1: 4, 2: 4, 3: 4})
+    with pytest.raises(ConvergenceError, match="with twice the nodes and terms") as e:
+        attention_error_finite_size(1e-3, 300, 100, "tanh", aligned(8.0, 3.0))
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gamma": 0.0}, "gamma must be positive"),
+        ({"n": 0}, "n must be"),
+        ({"p": 1.5}, "p must be"),
+        ({"nonlinearity": "tan"}, "nonlinearity must be one of"),
+        ({"diagonal": "drop"}, "diagonal must be one of zero, keep, got 'drop'"),
+        ({"diagonal": "keep", "nonlinearity": "exp"}, "diagonal 'keep' needs"),
+        ({"inner_products": InnerProducts([1.0, 2.0])}, "must be single numbers"),
+    ],
+)
+def test_bad_input_is_one_clear_line(change, message):
+    given = {"gamma": 0.1, "n": 300, "p": 100, "nonlinearity": "tanh", **change}
+    with pytest.raises(ValueError, match=message) as error:
+        attention_error_finite_size(**given)
+    assert "\n" not in str(error.value)
+
+
+def test_a_function_of_the_users():
+    mine = Nonlinearity("mine", lambda t: np.abs(t) * np.sign(t), kinks=(0.0,))
+    found = attention_error_finite_size(0.1, 300, 100, mine, aligned(1.0, 1.0))
+    linear = attention_error_finite_size(0.1, 300, 100, "linear", aligned(1.0, 1.0))
+    assert found == pytest.approx(linear, rel=1e-8)
