@@ -10,12 +10,14 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/simulation.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"
 
 
 rule all:
     default_target: True
     input:
         [finished(name) for name in PLAN.figures],
+        rules.claims.output,
 
 
 # Each figure by its own name: snakemake linear_regression

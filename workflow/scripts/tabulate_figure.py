@@ -3,43 +3,26 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
 from _job import read_spec, run, write_json
 
 from interpolation_error import store
+from interpolation_error.gather import gather
 from interpolation_error.identity import Identity
-from interpolation_error.tables import Series, tabulate
+from interpolation_error.tables import tabulate
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read and check the arrays, write the table and the manifest of its curves."""
     spec = arguments.spec
-    identity = Identity.of(spec, "tables")
+    identity = Identity.of(spec, "gather")
     store.check_name(arguments.manifest, identity)
-    predicted = store.read(arguments.results / spec["theory"])
-    series = [
-        Series(
-            curve["panel"],
-            curve["curve"],
-            curve["parameter"],
-            tuple(curve["x"]),
-            tuple(curve["line"]),
-            np.concatenate(
-                [
-                    store.read(arguments.results / p)["error"]
-                    for p in curve["simulation"]
-                ]
-            ),
-            predicted[f"{curve['panel']}/{curve['curve']}"],
-        )
-        for curve in spec["series"]
-    ]
+    table = tabulate(gather(spec, lambda path: store.read(arguments.results / path)))
     # The manifests of an earlier table go first: they vouch for a file about to change.
     pattern = f"{spec['figure']}-table-*.json"
     for earlier in arguments.manifest.parent.glob(pattern):
         earlier.unlink()
     with store.replacing(arguments.table) as draft:
-        tabulate(series).to_csv(draft, index=False, float_format="%.12g")
+        table.to_csv(draft, index=False, float_format="%.12g")
     write_json(
         arguments.manifest,
         {

@@ -1,0 +1,341 @@
+"""A verdict comes out any way, by the numbers alone, and one draw decides nothing."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from interpolation_error.claims import STATISTICS, verdicts
+from interpolation_error.claims_table import markdown, rows
+from interpolation_error.curve import Curve
+from interpolation_error.setting import Setting
+
+VALUES = (0.5, 1.0, 2.0, 4.0)
+DRAWS = 12
+
+
+def figure(
+    curves,
+    measure="error",
+    values=VALUES,
+    parameter="snr",
+    rows=(),
+    quantity="error",
+):
+    """Return a figure's specification and the arrays that it names.
+
+    ``curves`` holds (draws, predicted) for every panel and curve.
+    """
+    setting = Setting("regression", tokens=60, dimension=30, snr=1.0, gamma=0.1)
+    row = ("gamma", rows) if rows else (None, ())
+    curve = Curve(setting, parameter, values, *row, measure)
+    predicted, files, series = {}, {}, []
+    for (panel, name), (draws, limit) in curves.items():
+        place = f"{panel}/{name}"
+        files[f"{place}.h5"] = {"number": np.array(draws, float)}
+        predicted[f"{place}/x"] = np.array(values)
+        predicted[f"{place}/predicted"] = np.array(limit, float)
+        if rows:
+            predicted[f"{place}/rows"] = np.array(rows)
+        series.append(
+            {
+                "panel": panel,
+                "curve": name,
+                "quantity": quantity,
+                "array": "number",
+                "curve_spec": curve.spec(),
+                "simulation": [f"{place}.h5"],
+                "prediction": place,
+            }
+        )
+    files["theory.h5"] = predicted
+    return {"theory": "theory.h5", "series": series}, files
+
+
+def judged(
+    spec_and_files, how, claimed, share=1.0, curve="mine", panels=("a",), **region
+):
+    spec, files = spec_and_files
+    claim = {
+        "id": "claim",
+        "statement": "It is so.",
+        "paper": "beyond",
+        "figure": "invented",
+        "statistic": how,
+        "claimed": claimed,
+        "share": share,
+        "regions": [
+            {"name": "all", "panels": list(panels), "curves": [curve], **region}
+        ],
+    }
+    (found,) = verdicts([claim], {"invented": spec}, files.__getitem__)
+    return found
+
+
+def noisy(level, spread=0.01, draws=DRAWS, seed=0):
+    """Return draws around a level at every value, of a spread in their logarithm."""
+    rng = np.random.default_rng(seed)
+    return np.exp(spread * rng.standard_normal((draws, len(VALUES)))) * np.array(level)
+
+
+def pair(ratio, spread=0.01, draws=DRAWS):
+    """Return a curve and another that it is so many times as large as."""
+    other = noisy([0.8, 0.6, 0.4, 0.2], draws=draws)
+    mine = other * noisy(ratio, spread, draws, seed=1)
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    return figure(
+        {("a", "mine"): (mine, limit * ratio), ("a", "other"): (other, limit)}
+    )
+
+
+BELOW = {"kind": "log_ratio", "against": "other"}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [(0.9, "supported"), (1.1, "contradicted"), (1.0, "undecided")],
+)
+def test_a_ratio_comes_out_three_ways(ratio, verdict):
+    found = judged(pair(np.full(4, ratio)), BELOW, {"below": 0.0})
+    assert found["verdict"] == verdict
+    assert found["estimate"] == pytest.approx(math.log(ratio), abs=0.01)
+    assert found["low"] < found["estimate"] < found["high"]
+    assert (found["points"], found["draws"]) == (4, DRAWS)
+    assert found["arrays"] == ["a/mine.h5"]
+
+
+def test_too_few_draws_decide_nothing():
+    few = pair(np.full(4, 0.9), spread=0.05, draws=2)
+    found = judged(few, BELOW, {"below": 0.0})
+    assert found["verdict"] == "undecided"
+    assert found["open"] == 1
+    many = pair(np.full(4, 0.9), spread=0.05, draws=40)
+    assert judged(many, BELOW, {"below": 0.0})["verdict"] == "supported"
+    one = judged(pair(np.full(4, 0.9), draws=1), BELOW, {"below": 0.0})
+    assert one["verdict"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.5, "supported"), (0.75, "contradicted")]
+)
+def test_the_share_of_a_region_decides(share, verdict):
+    mixed = pair(np.array([0.9, 0.9, 1.1, 1.1]))
+    found = judged(mixed, BELOW, {"below": 0.0}, share)
+    assert found["verdict"] == verdict
+    assert (found["holds"], found["fails"], found["theory"]) == (0.5, 0.5, 0.5)
+
+
+def test_a_region_is_where_it_says():
+    mixed = pair(np.array([0.9, 0.9, 1.1, 1.1]))
+    for where, verdict in (([0.1, 1], "supported"), ([2, 9], "contradicted")):
+        found = judged(mixed, BELOW, {"below": 0.0}, where={"snr": where})
+        assert (found["verdict"], found["points"]) == (verdict, 2)
+    nowhere = judged(mixed, BELOW, {"below": 0.0}, where={"snr": [90, 99]})
+    assert (nowhere["verdict"], nowhere["points"]) == ("not tested", 0)
+
+
+def test_intervals_are_widened_for_the_number_of_points():
+    found = judged(pair(np.full(4, 0.9)), BELOW, {"below": 0.0})
+    point = found["details"][0]
+    spec, files = pair(np.full(4, 0.9))
+    logs = np.log(files["a/mine.h5"]["number"] / files["a/other.h5"]["number"])[:, 0]
+    half = stats.t.ppf(1 - 0.05 / 2 / 4, DRAWS - 1) * logs.std(ddof=1) / DRAWS**0.5
+    assert point["high"] - point["estimate"] == pytest.approx(half)
+
+
+def test_about_one_region_in_twenty_is_wrongly_decided():
+    """With the truth on the edge of the claim no region should be decided by chance."""
+    rng = np.random.default_rng(2)
+    wrong = 0
+    for _ in range(400):
+        noise = np.exp(0.1 * rng.standard_normal((8, 4)))
+        spec = figure(
+            {
+                ("a", "mine"): (noise, np.ones(4)),
+                ("a", "other"): ([[1] * 4] * 8, np.ones(4)),
+            }
+        )
+        found = judged(spec, BELOW, {"below": 0.0}, share=1.0)
+        wrong += any(one["outcome"] == "fails" for one in found["details"])
+    assert wrong / 400 < 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("level", "verdict"),
+    [(1.0, "supported"), (1.3, "contradicted"), (1.05, "undecided")],
+)
+def test_a_residual_comes_out_three_ways(level, verdict):
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    spec = figure({("a", "mine"): (noisy(limit * level), limit)})
+    found = judged(spec, {"kind": "residual"}, {"above": -0.05, "below": 0.05})
+    assert found["verdict"] == verdict
+    assert found["theory"] is None
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"), [(0.4, "supported"), (1.2, "contradicted"), (0.8, "undecided")]
+)
+def test_a_gain_is_since_the_first_value(last, verdict):
+    limit = np.array([0.8, last, last, last])
+    spec = figure({("a", "mine"): (noisy(limit, 0.02), limit)})
+    found = judged(spec, {"kind": "gain"}, {"above": 0.0})
+    assert (found["verdict"], found["points"]) == (verdict, 3)
+    assert found["theory_estimate"] == pytest.approx(math.log(0.8 / last))
+
+
+def test_a_gain_less_that_of_another_curve():
+    mine, other = np.array([0.8, 0.4, 0.2, 0.1]), np.array([0.8, 0.6, 0.5, 0.4])
+    spec = figure(
+        {("a", "mine"): (noisy(mine), mine), ("a", "other"): (noisy(other), other)}
+    )
+    how = {"kind": "gain", "against": "other"}
+    assert judged(spec, how, {"above": 0.0})["verdict"] == "supported"
+    assert judged(spec, how, {"below": 0.0})["verdict"] == "contradicted"
+    found = judged(spec, how, {"above": 0.0})["theory_estimate"]
+    assert found == pytest.approx(np.mean(np.log(other[1:] / mine[1:])))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.5, 1.2, 1.1, 1.0], "supported"),
+        ([1.0, 1.2, 1.3, 1.4], "contradicted"),
+        ([1.2, 1.2, 1.2, 1.2], "undecided"),
+    ],
+)
+def test_a_gap_changes_three_ways(ratios, verdict):
+    how = {"kind": "gap_change", "against": "other"}
+    assert judged(pair(np.array(ratios)), how, {"above": 0.0})["verdict"] == verdict
+
+
+def test_rows_start_anew():
+    limit = np.array([0.8, 0.4, 0.4, 0.4, 0.2, 0.1, 0.1, 0.1])
+    draws = np.exp(0.01 * np.random.default_rng(0).standard_normal((9, 8))) * limit
+    spec = figure({("a", "mine"): (draws, limit)}, rows=(0.1, 1.0))
+    found = judged(spec, {"kind": "gain"}, {"above": 0.0})
+    assert found["points"] == 6
+    assert found["estimate"] == pytest.approx(math.log(2), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict"),
+    [(1.2, "supported"), (0.5, "contradicted"), (0.8, "undecided")],
+)
+def test_a_difference_between_panels(there, verdict):
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    curves = {}
+    for panel, ratio, seed in (("a", 0.8, 3), ("b", there, 4)):
+        other = noisy(limit, seed=seed)
+        mine = other * noisy(np.full(4, ratio), seed=seed + 9)
+        curves[panel, "mine"] = mine, ratio * limit
+        curves[panel, "other"] = other, limit
+    how = {"kind": "between_panels", "against": "other", "other_panel": "b"}
+    assert judged(figure(curves), how, {"above": 0.0})["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("exponent", "spread", "verdict"),
+    [(-0.5, 0.05, "supported"), (0.5, 0.05, "contradicted"), (0.0, 0.3, "undecided")],
+)
+def test_a_slope_comes_out_three_ways(exponent, spread, verdict):
+    draws = noisy(np.array(VALUES) ** exponent, spread, seed=5)
+    spec = figure(
+        {("a", "mine"): (draws, np.full(4, np.nan))},
+        parameter="size",
+        values=(30, 60, 120, 240),
+    )
+    found = judged(spec, {"kind": "slope"}, {"below": 0.0})
+    assert found["verdict"] == verdict
+    assert found["estimate"] == pytest.approx(exponent, abs=0.2)
+    assert found["dimension"] == [30, 240]
+
+
+def test_a_shortfall_is_of_the_limit():
+    sizes = np.array([30.0, 60.0, 120.0, 240.0])
+    limit = np.full(4, 0.5)
+    draws = limit - 0.1 * noisy(sizes**-0.5, 0.02)
+    spec = figure(
+        {("a", "mine"): (draws, limit)},
+        parameter="size",
+        values=(30, 60, 120, 240),
+        quantity="shortfall",
+    )
+    found = judged(spec, {"kind": "slope"}, {"below": 0.0})
+    assert found["verdict"] == "supported"
+    assert found["estimate"] == pytest.approx(-0.5, abs=0.05)
+
+
+def test_a_residual_may_be_of_the_theory_at_finite_size():
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    spec, files = figure({("a", "mine"): (noisy(0.9 * limit), limit)})
+    files["theory.h5"]["a/mine/finite_size"] = np.append(0.9 * limit[:3], np.nan)
+    within = {"above": -0.05, "below": 0.05}
+    assert judged((spec, files), {"kind": "residual"}, within)["verdict"] == (
+        "contradicted"
+    )
+    how = {"kind": "residual", "theory": "finite_size"}
+    found = judged((spec, files), how, within)
+    assert (found["verdict"], found["points"]) == ("supported", 3)
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [(0.0, "supported"), (0.1, "contradicted"), (0.02, "undecided")],
+)
+def test_a_distance_of_distributions(shift, verdict):
+    values = (0.0, 1.0, 2.0, 4.0)
+    limit = np.array([0.5, 0.2, 0.3, 0.2])
+    rng = np.random.default_rng(0)
+    draws = limit + 0.002 * rng.standard_normal((DRAWS, 4))
+    draws[:, 0] += shift
+    spec = figure({("a", "mine"): (draws, limit)}, "spectrum", values, "eigenvalue")
+    found = judged(spec, {"kind": "distance"}, {"below": 0.02})
+    assert found["verdict"] == verdict
+
+
+def test_a_figure_or_a_curve_that_is_not_there_is_not_tested():
+    spec, files = pair(np.full(4, 0.9))
+    assert judged((spec, files), BELOW, {"below": 0}, curve="none")["verdict"] == (
+        "not tested"
+    )
+    against = {**BELOW, "against": "none"}
+    assert judged((spec, files), against, {"below": 0})["verdict"] == "not tested"
+    assert judged((spec, files), BELOW, {"below": 0}, panels=["none"])["verdict"] == (
+        "not tested"
+    )
+    claim = {"id": "c", "statement": "", "paper": "", "figure": "other", "share": 1}
+    claim |= {"statistic": BELOW, "claimed": {"below": 0}}
+    claim["regions"] = [{"name": "all", "panels": ["a"], "curves": ["mine"]}]
+    (found,) = verdicts([claim], {"invented": spec}, files.__getitem__)
+    assert found["verdict"] == "not tested"
+
+
+def test_regression_that_a_panel_shows_a_curve_against_is_there():
+    spec, files = pair(np.full(4, 0.9))
+    (mine, other) = spec["series"]
+    mine |= {
+        "other_simulation": other["simulation"],
+        "other_prediction": other["prediction"],
+    }
+    spec["series"] = [mine]
+    how = {"kind": "log_ratio", "against": "regression"}
+    assert judged((spec, files), how, {"below": 0})["verdict"] == "supported"
+
+
+def test_every_statistic_is_in_the_words_of_the_table():
+    found = [
+        {
+            **judged(pair(np.full(4, 0.9)), BELOW, {"below": 0}),
+            "statistic": {"kind": kind, "against": "other"},
+        }
+        for kind in STATISTICS
+    ]
+    found.append(judged(pair(np.full(4, 0.9)), BELOW, {"below": 0}, panels=["none"]))
+    page = markdown(found, "figures/{figure}.png")
+    assert page.count("| **supported**") == len(STATISTICS)
+    assert page.count("**not tested**") == 1
+    assert "[invented](figures/invented.png)" in page
+    table = rows(found)
+    assert len(table) == len(found)
+    assert {"claim", "region", "verdict", "estimate", "tokens_largest"} <= set(table)

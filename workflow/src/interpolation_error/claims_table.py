@@ -1,0 +1,136 @@
+"""The verdicts as a table that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+HEAD = """\
+Each point of a region is judged by its 95 % interval over draws, widened for the number
+of points in the region (Bonferroni). The region supports a statement if it holds at the
+claimed share of the points, contradicts it if it fails at more than that share leaves,
+and is undecided otherwise. *Estimate* is the mean of the statistic over the points with
+its 95 % interval; *theory* the share of points at which the limit itself lies as
+claimed. A difference of 0.1 between logarithms is about one of 10 %.
+"""
+
+MEASURES = {
+    "log_ratio": "ln of E over that of {against}",
+    "gain": "ln of the fall of E since the first value{less}",
+    "gap_change": "fall of ln of E over that of {against} since the first value",
+    "between_panels": "ln of E over that of {against} at p/n > 1, less that here",
+    "residual": "simulation over {theory}, less 1",
+    "distance": "largest distance of distribution functions",
+    "slope": "exponent of p",
+}
+"""What each statistic is, for the table."""
+
+
+def rows(verdicts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the verdicts as a table, a row for each region, without the details.
+
+    Parameters
+    ----------
+    verdicts : sequence of mapping
+        As :func:`interpolation_error.claims.verdicts` returns them.
+
+    Returns
+    -------
+    DataFrame
+    """
+    plain = []
+    for one in verdicts:
+        row = {
+            key: value
+            for key, value in one.items()
+            if not isinstance(value, (dict, list))
+        }
+        for size in ("tokens", "dimension"):
+            if size in one:
+                row[f"{size}_smallest"], row[f"{size}_largest"] = one[size]
+        plain.append({**row, "statistic": measure(one), "claimed": claimed(one)})
+    return pd.DataFrame(plain)
+
+
+def markdown(verdicts: Sequence[Mapping[str, Any]], figures: str) -> str:
+    """Return the verdicts as a page in Markdown.
+
+    Parameters
+    ----------
+    verdicts : sequence of mapping
+        As :func:`interpolation_error.claims.verdicts` returns them.
+    figures : str
+        Where the pictures are, with ``{figure}`` for a figure's name.
+
+    Returns
+    -------
+    str
+    """
+    table = []
+    previous = None
+    for one in verdicts:
+        first = one["claim"] != previous
+        previous = one["claim"]
+        link = f"[{one['figure']}]({figures.format(figure=one['figure'])})"
+        table.append(
+            {
+                "statement": f"{one['statement']} {link}" if first else "",
+                "region": one["region"],
+                "verdict": f"**{one['verdict']}**",
+                **_numbers(one),
+            }
+        )
+    body = tabulate(table, headers="keys", tablefmt="github", disable_numparse=True)
+    return f"{HEAD}\n{body}\n"
+
+
+def _numbers(one: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells that only a tested region has."""
+    empty = (
+        "statistic: claimed",
+        "estimate",
+        "holds, fails",
+        "theory",
+        "points × draws",
+    )
+    if one["verdict"] == "not tested":
+        return dict.fromkeys((*empty, "sizes"), "")
+    theory = "" if one["theory"] is None else f"{one['theory']:.0%}"
+    sizes = [_range(one[name]) for name in ("tokens", "dimension")]
+    return {
+        "statistic: claimed": f"{measure(one)}: {claimed(one)}",
+        "estimate": f"{one['estimate']:.3g} ({one['low']:.3g} … {one['high']:.3g})",
+        "holds, fails": f"{one['holds']:.0%}, {one['fails']:.0%} "
+        f"(of {one['share']:.0%})",
+        "theory": theory,
+        "points × draws": f"{one['points']} × {one['draws']}",
+        "sizes": f"n {sizes[0]}, p {sizes[1]}",
+    }
+
+
+def measure(one: Mapping[str, Any]) -> str:
+    """Return what a verdict's statistic says, in words."""
+    how = one["statistic"]
+    against = str(how.get("against", "")).replace("_", " ")
+    less = f", less that of {against}" if against else ""
+    theory = how.get("theory", "limit").replace("_", "-")
+    return MEASURES[how["kind"]].format(against=against, less=less, theory=theory)
+
+
+def claimed(one: Mapping[str, Any]) -> str:
+    """Return the interval that a statistic is said to lie in.
+
+    Examples
+    --------
+    >>> claimed({"claimed": {"above": -0.05, "below": 0.05}})
+    'above -0.05, below 0.05'
+    """
+    return ", ".join(f"{side} {value:g}" for side, value in one["claimed"].items())
+
+
+def _range(sizes: Sequence[int]) -> str:
+    low, high = sizes
+    return f"{low}" if low == high else f"{low} … {high}"
