@@ -89,11 +89,14 @@ def gamma_panel(definition):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(colour=1), "unknown key 'colour'; allowed: curves, equa"),
+        (
+            lambda d: d.update(colour=1),
+            "unknown key 'colour'; allowed: columns, curves, equa",
+        ),
         (lambda d: d.pop("paper"), "lacks the key 'paper'"),
         (
             lambda d: d["curves"]["tanh"].update(lable="x"),
-            "curves.tanh: unknown key 'lable'; allowed: diagonal, estimator, label,",
+            "curves.tanh: unknown key 'lable'; allowed: centred, diagonal, estimator,",
         ),
         (
             lambda d: d["curves"]["tanh"].update(nonlinearity="tan"),
@@ -127,7 +130,7 @@ def gamma_panel(definition):
             lambda d: gamma_panel(d).update(
                 sweep={"parameter": "gamma", "values": [0.1, 0]}
             ),
-            "panels.gamma.sweep.values.1: must be more than 0; got 0",
+            "panels.gamma.curves.tanh: gamma must be positive, got 0",
         ),
         (
             lambda d: gamma_panel(d)["sweep"].update(start=0),
@@ -164,12 +167,94 @@ def gamma_panel(definition):
             "panels.gamma.replicates: must be 2 or more; got 1",
         ),
         (lambda d: d.pop("curves"), "panels.gamma: has no curves, and the figure"),
+        (
+            lambda d: gamma_panel(d).update(quantity="size"),
+            "panels.gamma.quantity: must be one of error, difference, ratio,",
+        ),
+        (
+            lambda d: d["curves"]["tanh"].update(noise={"law": "cauchy"}),
+            "curves.tanh.noise.law: must be one of gaussian, rademacher, uniform,",
+        ),
+        (
+            lambda d: (
+                d["curves"]["tanh"].update(
+                    noise={"law": "student_t", "degrees_of_freedom": 2}
+                ),
+                [p["source"].update(noise="beyond") for p in d["panels"].values()],
+            ),
+            "panels.gamma.curves.tanh: degrees_of_freedom must be more than 2 for a "
+            "finite variance, got 2",
+        ),
+        (
+            lambda d: d["curves"]["tanh"].update(temperature=2),
+            "panels.gamma.source: lacks 'temperature'",
+        ),
+        (
+            lambda d: (
+                gamma_panel(d).update(
+                    sweep={"parameter": "eigenvalue", "values": [1, 2]},
+                    quantity="density",
+                ),
+                gamma_panel(d)["setting"].update(gamma=1),
+                gamma_panel(d)["source"].update(eigenvalue="beyond"),
+            ),
+            "panels.gamma.sweep: an eigenvalue is swept by start, stop and points",
+        ),
+        (
+            lambda d: gamma_panel(d)["setting"].update(
+                data={"file": "none.npy", "labels": "none.npy"}
+            ),
+            "panels.gamma.setting.dimension: is measured from the data",
+        ),
     ],
 )
 def test_bad_figure_definition(clone, change, message):
     edit(clone / "figures/nonlinear_attention/figure.yaml", change)
     line = refusal(clone)
     assert line.startswith(f"figures/nonlinear_attention/figure.yaml: {message}")
+
+
+def claim(document):
+    return document["claims"]["random_inputs"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("claims"), "lacks the key 'claims'"),
+        (
+            lambda d: claim(d).update(colour=1),
+            "claims.random_inputs: unknown key 'colour'; allowed: claimed, figure,",
+        ),
+        (
+            lambda d: claim(d).update(figure="none"),
+            "claims.random_inputs.figure: there is no 'none'",
+        ),
+        (
+            lambda d: claim(d)["statistic"].update(kind="mean"),
+            "claims.random_inputs.statistic.kind: must be one of log_ratio,",
+        ),
+        (
+            lambda d: claim(d).update(share=2),
+            "claims.random_inputs.share: must be 1 or less; got 2",
+        ),
+        (
+            lambda d: claim(d)["regions"]["whole map"].update(panels=["none"]),
+            "claims.random_inputs.regions.whole map: there is no panel 'none'; allow",
+        ),
+        (
+            lambda d: claim(d)["regions"]["whole map"].update(curves=["none"]),
+            "claims.random_inputs.regions.whole map: panel map has no curve 'none';",
+        ),
+        (
+            lambda d: claim(d)["statistic"].update(against="none"),
+            "claims.random_inputs.regions.whole map: panel map has no curve 'none';",
+        ),
+    ],
+)
+def test_bad_claims(clone, change, message):
+    edit(clone / "config/claims.yaml", change)
+    assert refusal(clone).startswith(f"config/claims.yaml: {message}")
 
 
 def test_two_curves_of_one_name(clone):
@@ -189,7 +274,7 @@ def test_a_file_that_is_no_definition(clone, text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda p: p.update(figures=["fig"]), "figures: there is no 'fig'; allowed: l"),
+        (lambda p: p.update(figures=["fig"]), "figures: there is no 'fig'; allowed: a"),
         (lambda p: p.update(figures=[]), "figures: "),
         (lambda p: p.update(size_divisor=0), "size_divisor: must be 1 or more; got 0"),
         (

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from interpolation_error.configuration import read_figure
+from interpolation_error.curve import Curve
 from interpolation_error.figure import Limits, shrink
+from interpolation_error.lines import line
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,20 +69,51 @@ def test_every_parameter_has_a_source(figure):
 def test_a_line_has_the_points_of_its_curve_and_more_between(figure):
     for panel in figure.panels:
         curve = panel.curves[0].curve
-        line = panel.line(curve)
-        assert set(curve.values) < set(line.values)
-        assert list(line.values) == sorted(set(line.values))
-        assert len(line.values) == 1 + 4 * (len(curve.values) - 1)
-        assert all(isinstance(value, type(curve.values[0])) for value in line.values)
+        finer = line(curve, panel.x_scale).values
+        assert set(curve.values) < set(finer)
+        assert list(finer) == sorted(set(finer))
+        assert len(finer) == 1 + 4 * (len(curve.values) - 1)
+        assert all(isinstance(value, type(curve.values[0])) for value in finer)
 
 
 def test_a_line_between_neighbouring_sizes_has_nothing_to_add(figure):
-    from interpolation_error.curve import Curve
-
-    panel = figure.panels[1]
-    setting = dataclasses.replace(panel.curves[0].curve.setting, dimension=8)
+    setting = figure.panels[1].curves[0].curve.setting
     curve = Curve(setting, "dimension", (8, 9, 12))
-    assert panel.line(curve).values == (8, 9, 10, 11, 12)
+    assert line(curve, "log").values == (8, 9, 10, 11, 12)
+
+
+def test_rows_are_finer_on_a_map_alone(figure):
+    setting = figure.panels[0].curves[0].curve.setting
+    curve = Curve(setting, "gamma", (0.1, 1.0), "aspect_ratio", (0.5, 2.0))
+    assert line(curve, "log").rows == (0.5, 2.0)
+    assert len(line(curve, "log", "log").rows) == 5
+
+
+def test_heads_come_one_by_one(figure):
+    setting = figure.panels[0].curves[0].curve.setting
+    assert line(Curve(setting, "heads", (1, 4)), "log").values == (1, 4)
+
+
+def test_fewer_bins_cover_the_same_range():
+    figure = read_figure(ROOT / "figures/spectrum/figure.yaml", ROOT, {})
+    before = figure.panels[0].curves[0].curve.values
+    after = shrink(figure, Limits(points=7)).panels[0].curves[0].curve.values
+    assert after[0] == before[0] == 0
+    assert len(after) == 8
+    ends = [
+        (x[1] / (x[2] / x[1]) ** 0.5, x[-1] * (x[2] / x[1]) ** 0.5)
+        for x in (before, after)
+    ]
+    assert ends[0] == pytest.approx(ends[1])
+
+
+def test_sizes_of_a_sweep_shrink_and_a_users_tokens_do_not():
+    figure = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
+    small = shrink(figure, Limits(size_divisor=4)).panels[0]
+    assert small.curves[0].curve.values == (50, 100, 200, 400)
+    assert small.largest == (1200, 400)
+    digits = read_figure(ROOT / "figures/digits/figure.yaml", ROOT, {})
+    assert shrink(digits, Limits(size_divisor=4)) == digits
 
 
 def test_figures_are_frozen(figure):

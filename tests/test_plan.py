@@ -33,6 +33,7 @@ def keys(root, style="style", **config):
         "simulation": {simulation.item.stem for simulation in figure.simulations},
         "theory": {figure.theory.stem},
         "table": {figure.table.stem},
+        "claims": {made.claims.stem},
         "picture": {figure.picture.stem},
     }
 
@@ -54,7 +55,7 @@ def panel(definition):
 
 
 REDRAWN = {"picture": 1}
-RETABULATED = {"table": 1, **REDRAWN}
+RETABULATED = {"table": 1, "claims": 1, **REDRAWN}
 
 
 def swap_sizes(definition):
@@ -157,6 +158,11 @@ def package(tmp_path, monkeypatch):
         ("nonlinearity", {"simulation": 2, "theory": 1, **RETABULATED}),
         ("curve", {"simulation": 2, "theory": 1, **RETABULATED}),
         ("tables", RETABULATED),
+        ("gather", RETABULATED),
+        ("claims", {"claims": 1}),
+        ("linearization", {"simulation": 2, **RETABULATED}),
+        ("softmax", {"simulation": 2, **RETABULATED}),
+        ("lines", {"theory": 1, **RETABULATED}),
         ("drawing", REDRAWN),
         ("store", {}),
         ("configuration", {}),

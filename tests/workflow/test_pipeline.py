@@ -1,5 +1,6 @@
 """Snakemake really runs: what is made, what is made again, and what is left alone."""
 
+import json
 import re
 import shutil
 
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.workflow
 
 TABLE = "tables/nonlinear_attention.csv"
 REDRAWN = {"draw_nonlinear_attention": 1}
-RETABULATED = {"tabulate_nonlinear_attention": 1, **REDRAWN}
+# The verdicts are read from the same arrays as the table.
+RETABULATED = {"tabulate_nonlinear_attention": 1, "claims": 1, **REDRAWN}
 
 
 def files(folder):
@@ -34,6 +36,24 @@ def test_a_run_makes_pictures_table_and_arrays(pristine):
     assert sum(name.startswith("cache/simulation/") for name in made) == 2
     assert sum(name.startswith("cache/data/") for name in made) == 1
     assert sum(name.startswith("cache/theory/") for name in made) == 1
+
+
+def test_verdicts_are_given_in_three_forms(pristine):
+    found = json.loads((pristine.run_folder / "claims.json").read_text())["claims"]
+    table = pd.read_csv(pristine.run_folder / "claims.csv")
+    page = (pristine.run_folder / "claims.md").read_text()
+    assert table["verdict"].tolist() == [one["verdict"] for one in found]
+    assert page.count("**") == 2 * len(found)
+    tested = table[table["verdict"] != "not tested"]
+    assert set(tested["figure"]) == {"nonlinear_attention"}
+
+
+def test_an_edited_claim_is_judged_again_from_the_same_arrays(clone):
+    clone.edit(
+        "config/claims.yaml",
+        lambda d: d["claims"]["theorem_1"]["claimed"].update(below=0.1),
+    )
+    assert clone.planned() == {"claims": 1}
 
 
 def test_the_miniature_has_at_most_eight_jobs(pristine):

@@ -1,6 +1,7 @@
 # What all rules stand on; the checked configuration, the plan and the paths in it.
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -67,6 +68,12 @@ def simulation(wildcards):
     return SIMULATIONS[f"{wildcards.name}-{wildcards.key}"]
 
 
+@cache
+def simulation_memory(stem):
+    # Snakemake asks again for every waiting job whenever one has finished.
+    return resources.simulation_memory(SIMULATIONS[stem])
+
+
 def dataset(wildcards):
     return f"{RESULTS}/{simulation(wildcards).dataset.cached}"
 
@@ -82,3 +89,4 @@ def missing_dataset(wildcards):
 wildcard_constraints:
     key="[0-9a-f]{16}",
     figure="[a-z][a-z0-9_]*",
+    kind="data|tokens",

@@ -11,7 +11,7 @@ rule simulate:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=lambda wildcards: resources.simulation_memory(simulation(wildcards)),
+        mem_mb=lambda wildcards: simulation_memory(f"{wildcards.name}-{wildcards.key}"),
     params:
         script="workflow/scripts/simulate_curve.py",
         spec=lambda wildcards: simulation(wildcards).item.identity.spec,

@@ -13,14 +13,28 @@ import numpy as np
 import yaml
 
 from interpolation_error import nonlinearity as nonlinearities
-from interpolation_error.curve import Curve, Direction, Setting, UserFunction, Weights
+from interpolation_error import tokens_file
+from interpolation_error.curve import FIELDS, WHOLE, Curve
 from interpolation_error.figure import (
+    QUANTITIES,
     Figure,
     LabelledCurve,
     Limits,
     Panel,
     Style,
+    log_bins,
     shrink,
+)
+from interpolation_error.setting import (
+    Direction,
+    Heads,
+    HermiteMix,
+    Labels,
+    Noise,
+    Setting,
+    TokensFile,
+    UserFunction,
+    Weights,
 )
 
 
@@ -44,6 +58,8 @@ class Configuration:
         How many draws one simulation job takes, None for all.
     figures : tuple of Figure
         The figures, within the preset's limits.
+    claims : dict
+        The statements to test, by id.
     """
 
     preset: str
@@ -51,6 +67,7 @@ class Configuration:
     results: Path
     replicates_per_job: int | None
     figures: tuple[Figure, ...]
+    claims: dict[str, Any]
 
 
 def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
@@ -107,7 +124,69 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
         results=Path(config["results"]),
         replicates_per_job=None if per_job == "all" else per_job,
         figures=tuple(figures),
+        claims=read_claims(root),
     )
+
+
+def read_claims(root: Path) -> dict[str, Any]:
+    """Return the statements of ``config/claims.yaml``, held against the figures.
+
+    Parameters
+    ----------
+    root : Path
+        Folder that holds ``config`` and ``figures``.
+
+    Returns
+    -------
+    dict
+        By id.
+
+    Raises
+    ------
+    ConfigurationError
+        If anything in it is wrong, or names a figure, panel or curve that is not
+        there; one line with file and key.
+    """
+    path = root / "config" / "claims.yaml"
+    where = _shown(path, root)
+    content = read_yaml(path, root)
+    _validate(content, root / "config/schemas/claims.schema.yaml", where)
+    claims: dict[str, Any] = content["claims"]
+    for name, claim in claims.items():
+        here = f"{where}: claims.{name}"
+        definition = root / "figures" / claim["figure"] / "figure.yaml"
+        if not definition.is_file():
+            raise ConfigurationError(f"{here}.figure: there is no {claim['figure']!r}")
+        figure = read_yaml(definition, root)
+        for region, content in claim["regions"].items():
+            _check_region(f"{here}.regions.{region}", figure, claim, content)
+    return claims
+
+
+def _check_region(
+    where: str,
+    figure: Mapping[str, Any],
+    claim: Mapping[str, Any],
+    region: Mapping[str, Any],
+) -> None:
+    """Refuse a region that names a panel or a curve which the figure lacks."""
+    panels = figure["panels"]
+    other = claim["statistic"].get("other_panel")
+    for panel in [*region["panels"], *([other] if other else [])]:
+        if panel not in panels:
+            raise ConfigurationError(
+                f"{where}: there is no panel {panel!r}; allowed: {', '.join(panels)}"
+            )
+        quantity = QUANTITIES[panels[panel].get("quantity", "error")]
+        curves = {*(panels[panel].get("curves") or figure["curves"])}
+        curves |= {"regression"} if quantity.against_regression else set()
+        against = claim["statistic"].get("against")
+        for curve in [*region["curves"], *([against] if against else [])]:
+            if curve not in curves:
+                raise ConfigurationError(
+                    f"{where}: panel {panel} has no curve {curve!r}; "
+                    f"allowed: {', '.join(sorted(curves))}"
+                )
 
 
 def read_figure(
@@ -151,7 +230,18 @@ def read_figure(
         paper=definition["paper"],
         equation=definition["equation"],
         panels=tuple(panels),
+        columns=definition.get("columns", 3),
     )
+
+
+# What only some curves have, by key of the definition and what it becomes.
+_PARTS: Mapping[str, Callable[..., Any]] = {
+    "heads": Heads,
+    "noise": Noise,
+    "labels": Labels,
+}
+_ATTENTION = ("nonlinearity", "weights", "diagonal")
+_OPTIONAL = ("temperature", "centred", *_PARTS)
 
 
 def _panel(
@@ -161,73 +251,127 @@ def _panel(
     curves: Mapping[str, Any],
     functions: Mapping[str, UserFunction],
 ) -> Panel:
-    parameter = panel["sweep"]["parameter"]
-    given = {"replicates", parameter, *panel["setting"]}
-    if any(curve["estimator"] == "attention" for curve in curves.values()):
-        given |= {"nonlinearity", "weights", "diagonal"}
-    wanted = {"tokens", "dimension", "snr", "gamma"}
-    if parameter in panel["setting"]:
-        raise ConfigurationError(
-            f"{where}.setting.{parameter}: is swept, so it cannot be set as well"
+    measure = QUANTITIES[panel.get("quantity", "error")].measure
+    swept = {panel["sweep"]["parameter"]: _values(f"{where}.sweep", panel["sweep"])}
+    if "rows" in panel:
+        rows = _values(f"{where}.rows", panel["rows"])
+        swept = {panel["rows"]["parameter"]: rows, **swept}
+    _check_source(where, panel, curves, swept, measure)
+    setting = dict(panel["setting"])
+    if "data" in setting:
+        setting |= _measured(f"{where}.setting.data", setting["data"])
+    if measure in ("spectrum", "linearization"):
+        setting["gamma"] = 1.0  # which these do not depend on
+    for parameter, values in swept.items():
+        if parameter in FIELDS:
+            setting[parameter] = values[0]
+    *row, (parameter, values) = swept.items()
+    row_parameter, row_values = row[0] if row else (None, ())
+    labelled = []
+    for key, curve in curves.items():
+        here = f"{where}.curves.{key}"
+        own = _located(here, _setting, setting, curve, functions)
+        built = _located(
+            *(here, Curve, own, parameter, values, row_parameter, row_values, measure)
         )
+        style = Style(**(curve.get("style") or {}))
+        labelled.append(LabelledCurve(key, curve["label"], built, style))
+    axes = panel.get("axes") or {}
+    return Panel(
+        name=name,
+        title=panel["title"],
+        kind=panel.get("kind", "sweep"),
+        quantity=panel.get("quantity", "error"),
+        curves=tuple(labelled),
+        replicates=panel["replicates"],
+        largest=_largest(where, panel.get("dataset") or {}, labelled),
+        x_scale=axes.get("x", "log"),
+        y_scale=axes.get("y", "log"),
+        fit=panel.get("fit", False),
+        overlay=panel.get("overlay", False),
+        x_as=panel.get("x_as"),
+        finite_size=panel.get("finite_size", False),
+        source=tuple(sorted(panel["source"].items())),
+    )
+
+
+def _check_source(
+    where: str,
+    panel: Mapping[str, Any],
+    curves: Mapping[str, Any],
+    swept: Mapping[str, Any],
+    measure: str,
+) -> None:
+    """Refuse a panel that leaves a parameter or its source out, or names it twice."""
+    given = {"replicates", *swept, *panel["setting"]}
+    for curve in curves.values():
+        given |= {name for name in _OPTIONAL if name in curve}
+        if curve["estimator"] == "attention":
+            given |= set(_ATTENTION)
+        if curve["estimator"] == "softmax":
+            given |= {"weights", "diagonal"}
+    for parameter in swept:
+        if parameter in panel["setting"]:
+            raise ConfigurationError(
+                f"{where}.setting.{parameter}: is swept, so it cannot be set as well"
+            )
+    wanted = {"tokens", "dimension", "snr", "gamma"}
+    if "data" in panel["setting"]:
+        for name in ("dimension", "snr"):
+            if name in given:
+                raise ConfigurationError(
+                    f"{where}.setting.{name}: is measured from the data"
+                )
+            wanted.remove(name)
+    if measure in ("spectrum", "linearization"):
+        wanted.remove("gamma")
     for missing in sorted(wanted - given):
         raise ConfigurationError(f"{where}.setting: lacks {missing!r}")
     for fault in sorted(given ^ set(panel["source"])):
         state = "lacks" if fault in given else "names a parameter not given:"
         raise ConfigurationError(f"{where}.source: {state} {fault!r}")
-    values = _values(f"{where}.sweep", panel["sweep"])
-    labelled = []
-    for key, curve in curves.items():
-        built = _located(
-            f"{where}.curves.{key}",
-            _curve,
-            {**panel["setting"], parameter: values[0]},
-            curve,
-            parameter,
-            values,
-            functions,
-        )
-        style = Style(**(curve.get("style") or {}))
-        labelled.append(LabelledCurve(key, curve["label"], built, style))
-    settings = [setting for curve in labelled for setting in curve.curve]
-    largest = panel.get("dataset") or {}
+
+
+def _largest(
+    where: str, given: Mapping[str, int], curves: list[LabelledCurve]
+) -> tuple[int, int]:
+    """Return tokens and dimension of the draws that all curves of a panel share."""
+    settings = [setting for curve in curves for setting in curve.curve]
+    found = []
     for size in ("tokens", "dimension"):
         needed = max(getattr(setting, size) for setting in settings)
-        if largest.get(size, needed) < needed:
+        if given.get(size, needed) < needed:
             raise ConfigurationError(
-                f"{where}.dataset.{size}: {largest[size]} is smaller than {needed}, "
+                f"{where}.dataset.{size}: {given[size]} is smaller than {needed}, "
                 "which a curve of this panel needs"
             )
-        largest = {size: needed, **largest}
-    axes = panel.get("axes") or {}
-    return Panel(
-        name=name,
-        title=panel["title"],
-        curves=tuple(labelled),
-        replicates=panel["replicates"],
-        largest=(largest["tokens"], largest["dimension"]),
-        x_scale=axes.get("x", "log"),
-        y_scale=axes.get("y", "log"),
-        source=tuple(sorted(panel["source"].items())),
-    )
+        found.append(given.get(size, needed))
+    return found[0], found[1]
 
 
-def _curve(
+def _measured(where: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user's tokens, and what is measured of them."""
+    source: TokensFile = _located(where, lambda: tokens_file.locate(**definition))
+    tokens, labels = _located(where, tokens_file.load, source)
+    _, snr = _located(where, tokens_file.measured_signal, tokens, labels)
+    return {"data": source, "dimension": len(tokens), "snr": snr}
+
+
+def _setting(
     shared: Mapping[str, Any],
     curve: Mapping[str, Any],
-    parameter: str,
-    values: tuple[float, ...],
     functions: Mapping[str, UserFunction],
-) -> Curve:
-    own = {name: curve[name] for name in ("estimator", "diagonal") if name in curve}
+) -> Setting:
+    own = {
+        name: curve[name]
+        for name in ("estimator", "diagonal", "temperature", "centred")
+        if name in curve
+    }
+    for name, part in _PARTS.items():
+        if name in curve:
+            own[name] = part(**curve[name])
     if curve.get("nonlinearity") is not None:
-        name = curve["nonlinearity"]
-        allowed = sorted({*nonlinearities.names(), *functions})
-        if name not in allowed:
-            raise ValueError(
-                f"nonlinearity: there is no {name!r}; allowed: {', '.join(allowed)}"
-            )
-        own["nonlinearity"] = functions.get(name, name)
+        own["nonlinearity"] = _function(curve["nonlinearity"], functions)
     if curve.get("weights") is not None:
         weights = curve["weights"]
         if "norm" in weights:
@@ -236,15 +380,37 @@ def _curve(
             own["weights"] = Weights(
                 Direction(**weights["key"]), Direction(**weights["query"])
             )
-    return Curve(Setting(**shared, **own), parameter, values)
+    return Setting(**shared, **own)
+
+
+def _function(
+    given: str | Mapping[str, Any], functions: Mapping[str, UserFunction]
+) -> str | UserFunction | HermiteMix:
+    """Return a nonlinearity by its name, or a mix of Hermite polynomials."""
+    if not isinstance(given, str):
+        return HermiteMix(given["degree"], given.get("linear_share", 1.0))
+    allowed = sorted({*nonlinearities.names(), *functions})
+    if given not in allowed:
+        raise ValueError(
+            f"nonlinearity: there is no {given!r}; allowed: {', '.join(allowed)}"
+        )
+    return functions.get(given, given)
 
 
 def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the values of a sweep, given one by one or by range."""
+    if "values" in sweep and sweep["parameter"] == "eigenvalue":
+        raise ConfigurationError(
+            f"{where}: an eigenvalue is swept by start, stop and points, the bins"
+        )
     if "values" in sweep:
         values = list(sweep["values"])
     else:
         start, stop, points = sweep["start"], sweep["stop"], sweep["points"]
+        if sweep["parameter"] == "eigenvalue":
+            if not 0 < start < stop:
+                raise ConfigurationError(f"{where}: start must be between 0 and stop")
+            return (0.0, *log_bins(start, stop, points))
         if sweep["spacing"] == "log":
             if min(start, stop) <= 0:
                 raise ConfigurationError(
@@ -253,7 +419,7 @@ def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
             values = [float(v) for v in np.geomspace(start, stop, points)]
         else:
             values = [float(v) for v in np.linspace(start, stop, points)]
-    if sweep["parameter"] in ("tokens", "dimension"):
+    if sweep["parameter"] in WHOLE:
         values = [round(value) for value in values]
     if len(set(values)) != len(values):
         raise ConfigurationError(f"{where}: the same value of the sweep stands twice")

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from interpolation_error.curve import Curve
+from interpolation_error.setting import Setting
 
-BETWEEN = 3
-"""How many predictions a line has between two simulated points."""
-SYMBOLS = {"gamma": "γ", "dimension": "p", "tokens": "n", "snr": "‖μ‖²"}
+KINDS = ("sweep", "map", "histogram")
+SIZES = ("tokens", "dimension", "size")
+SYMBOLS = {
+    "gamma": "γ",
+    "dimension": "p",
+    "tokens": "n",
+    "snr": "‖μ‖²",
+    "temperature": "T",
+    "alignment": "cosine",
+    "linear_share": "a₁²/ν",
+    "size": "p",
+    "aspect_ratio": "p/n",
+    "heads": "H",
+}
 """How the text of a figure writes the parameters of a setting."""
+MARKERS = ("o", "s", "^", "D", "v")
+"""What tells rows apart that share an axis."""
+
+
+class Quantity(NamedTuple):
+    """What a panel shows: a measure, its array, and whether regression joins in."""
+
+    measure: str
+    array: str
+    against_regression: bool = False
+
+
+QUANTITIES = {
+    "error": Quantity("error", "error"),
+    "difference": Quantity("error", "error", against_regression=True),
+    "ratio": Quantity("error", "error", against_regression=True),
+    "shortfall": Quantity("error", "error"),
+    "over_limit": Quantity("error", "error"),
+    "trace": Quantity("trace", "trace"),
+    "density": Quantity("spectrum", "density"),
+    "remainder": Quantity("linearization", "remainder"),
+    "relative_remainder": Quantity("linearization", "relative_remainder"),
+}
+"""By name; ``tables.quantity`` says how each is made of the arrays."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +81,15 @@ class LabelledCurve:
     curve: Curve
     style: Style = Style()
 
+    def regression(self) -> Curve:
+        """Return linear regression on the same draws at the same points."""
+        kept = {
+            name: getattr(self.curve.setting, name)
+            for name in ("tokens", "dimension", "snr", "gamma")
+            + ("noise", "labels", "data")
+        }
+        return dataclasses.replace(self.curve, setting=Setting("regression", **kept))
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -55,8 +99,12 @@ class Panel:
     ----------
     name, title : str
         Its name in tables and the words above it.
+    kind : {"sweep", "map", "histogram"}
+        How it is drawn: one axis for each row of a sweep, or for each curve of a map.
+    quantity : str
+        What it shows, of :data:`QUANTITIES`.
     curves : tuple of LabelledCurve
-        All sweep the same parameter.
+        All sweep the same parameters.
     replicates : int
         Number of draws.
     largest : tuple of int
@@ -64,50 +112,96 @@ class Panel:
         the leading block.
     x_scale, y_scale : {"linear", "log"}
         Scales of the axes.
+    fit : bool
+        Whether a power law is fitted to the simulated means.
+    overlay : bool
+        Whether the rows of a sweep share one axis.
+    x_as : str or None
+        What stands along the axis instead of the swept parameter: ``signal_share``.
+    finite_size : bool
+        Whether the theory at finite size is shown beside the limit.
     source : tuple of (str, str)
         Who says so, parameter by parameter.
     """
 
     name: str
     title: str
+    kind: str
+    quantity: str
     curves: tuple[LabelledCurve, ...]
     replicates: int
     largest: tuple[int, int]
     x_scale: str
     y_scale: str
+    fit: bool
+    overlay: bool
+    x_as: str | None
+    finite_size: bool
     source: tuple[tuple[str, str], ...]
 
-    def line(self, curve: Curve) -> Curve:
-        """Return a curve at more values, so that its prediction is drawn as a line.
+    def line(self, curve: Curve) -> dict[str, Any]:
+        """Return what the prediction of a curve is asked for, as plain JSON.
 
-        The values of the sweep are among them, with :data:`BETWEEN` more between
-        neighbours, evenly on the panel's axis.
+        A line has more points than are simulated, and so have the rows of a map.
         """
-        spaced = np.geomspace if self.x_scale == "log" else np.linspace
-        points = sorted(curve.values)
-        values = points[:1]
-        for left, right in itertools.pairwise(points):
-            between = [float(x) for x in spaced(left, right, BETWEEN + 2)[1:-1]]
-            if curve.parameter in ("tokens", "dimension"):
-                between = [round(x) for x in between if left < round(x) < right]
-            values += [*dict.fromkeys(between), right]
-        first: dict[str, Any] = {curve.parameter: values[0]}
-        setting = dataclasses.replace(curve.setting, **first)
-        return Curve(setting, curve.parameter, tuple(values))
+        attention = curve.setting.estimator == "attention"
+        return {
+            "curve": curve.spec(),
+            "x_scale": self.x_scale,
+            "row_scale": self.y_scale if self.kind == "map" else None,
+            "finite_size": self.finite_size and attention,
+        }
+
+    def looks(self) -> list[dict[str, Any]]:
+        """Return name, label and style of what is drawn: curves, or their rows too."""
+        looks = [
+            {"name": one.name, "label": one.label, **dataclasses.asdict(one.style)}
+            for one in self.curves
+        ]
+        if not self.overlay:
+            return looks
+        curve = self.curves[0].curve
+        symbol = SYMBOLS[curve.row_parameter or ""]
+        return [
+            {
+                **look,
+                "label": f"{look['label']}, {symbol} = {row:g}",
+                "row": row,
+                "marker": MARKERS[place % len(MARKERS)],
+            }
+            for look in looks
+            for place, row in enumerate(curve.rows)
+        ]
+
+    @property
+    def swept(self) -> dict[str, tuple[float, ...]]:
+        """The parameters that the panel's curves sweep, with their values."""
+        return self.curves[0].curve.swept
 
     @property
     def parameter(self) -> str:
-        """What the panel's curves sweep."""
+        """The parameter along the panel's axis."""
         return self.curves[0].curve.parameter
 
     def fixed(self) -> str:
         """Return the parameters that the panel holds fixed, for its text."""
         setting = self.curves[0].curve.setting
-        return ", ".join(
-            f"{symbol} = {getattr(setting, name):g}"
+        values: dict[str, float] = {"gamma": setting.gamma, "snr": setting.snr}
+        if self.curves[0].curve.measure in ("spectrum", "linearization"):
+            del values["gamma"]
+        words = []
+        if "size" in self.swept:
+            words = [f"p/n = {setting.dimension / setting.tokens:.3g}"]
+        elif "aspect_ratio" in self.swept:
+            words = [f"np = {setting.tokens * setting.dimension}"]
+        else:
+            values |= {"dimension": setting.dimension, "tokens": setting.tokens}
+        words += [
+            f"{symbol} = {values[name]:g}"
             for name, symbol in SYMBOLS.items()
-            if name != self.parameter
-        )
+            if name in values and name not in self.swept
+        ]
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -123,7 +217,9 @@ class Figure:
     equation : str
         What predicts its lines.
     panels : tuple of Panel
-        From left to right.
+        From left to right, line by line.
+    columns : int
+        How many axes stand beside each other.
     """
 
     name: str
@@ -131,27 +227,31 @@ class Figure:
     paper: str
     equation: str
     panels: tuple[Panel, ...]
+    columns: int = 3
 
     def drawing(self) -> dict[str, Any]:
         """Return what a picture of the figure needs beside its table, as plain JSON."""
         return {
             "title": self.title,
+            "columns": self.columns,
             "panels": [
                 {
                     "name": panel.name,
                     "title": panel.title,
+                    "kind": panel.kind,
+                    "quantity": panel.quantity,
                     "parameter": panel.parameter,
+                    "row_parameter": panel.curves[0].curve.row_parameter,
+                    "row_symbol": SYMBOLS.get(
+                        panel.curves[0].curve.row_parameter or "", ""
+                    ),
+                    "rows": [] if panel.overlay else list(panel.curves[0].curve.rows),
+                    "x_as": panel.x_as,
                     "fixed": panel.fixed(),
                     "x_scale": panel.x_scale,
                     "y_scale": panel.y_scale,
-                    "curves": [
-                        {
-                            "name": curve.name,
-                            "label": curve.label,
-                            **dataclasses.asdict(curve.style),
-                        }
-                        for curve in panel.curves
-                    ],
+                    "fit": panel.fit,
+                    "curves": panel.looks(),
                 }
                 for panel in self.panels
             ],
@@ -167,7 +267,8 @@ class Limits:
     size_divisor : int
         Divides tokens and embedding dimension, which keeps their ratio.
     panels, curves, points, replicates : int, optional
-        At most so many panels a figure, curves a panel, points a curve, draws.
+        At most so many panels a figure, curves a panel, points a curve (and rows, the
+        square root of that many for a map), draws.
     """
 
     size_divisor: int = 1
@@ -197,6 +298,9 @@ def _shrink_panel(panel: Panel, limits: Limits) -> Panel:
     replicates = panel.replicates
     if limits.replicates is not None:
         replicates = min(replicates, limits.replicates)
+    if panel.curves[0].curve.setting.data is not None:
+        # A user's own tokens have the size they have.
+        limits = dataclasses.replace(limits, size_divisor=1)
     return dataclasses.replace(
         panel,
         replicates=replicates,
@@ -212,21 +316,51 @@ def _shrink_panel(panel: Panel, limits: Limits) -> Panel:
 
 
 def _shrink_curve(curve: Curve, limits: Limits) -> Curve:
-    values = curve.values
-    if limits.points is not None and len(values) > limits.points:
-        # Evenly spaced in the list, first and last among them.
-        kept = np.linspace(0, len(values) - 1, limits.points).round().astype(int)
-        values = tuple(values[index] for index in kept)
-    if curve.parameter in ("tokens", "dimension"):
-        values = tuple(_divided(int(value), limits) for value in values)
+    values = _fewer(curve.values, curve.parameter, limits)
+    rows = curve.rows
+    if curve.row_parameter is not None:
+        rows = _fewer(rows, curve.row_parameter, limits)
     setting = dataclasses.replace(
         curve.setting,
         tokens=_divided(curve.setting.tokens, limits),
         dimension=_divided(curve.setting.dimension, limits),
     )
-    first: dict[str, Any] = {curve.parameter: values[0]}
-    setting = dataclasses.replace(setting, **first)
-    return Curve(setting, curve.parameter, values)
+    return dataclasses.replace(curve, setting=setting, values=values, rows=rows)
+
+
+def _fewer(
+    values: tuple[float, ...], parameter: str, limits: Limits
+) -> tuple[float, ...]:
+    """Return the values of a sweep within a preset's limits."""
+    if limits.points is not None and len(values) > limits.points:
+        if parameter == "eigenvalue":
+            values = _wider_bins(values, limits.points)
+        else:
+            # Evenly spaced in the list, first and last among them.
+            kept = np.linspace(0, len(values) - 1, limits.points).round().astype(int)
+            values = tuple(values[index] for index in kept)
+    if parameter in SIZES:
+        values = tuple(_divided(int(value), limits) for value in values)
+    return values
+
+
+def _wider_bins(values: tuple[float, ...], bins: int) -> tuple[float, ...]:
+    """Return a spectrum's values with fewer bins over the same range."""
+    inner = [value for value in values if value > 0]
+    half = (inner[1] / inner[0]) ** 0.5
+    return (0.0, *log_bins(inner[0] / half, inner[-1] * half, bins))
+
+
+def log_bins(start: float, stop: float, bins: int) -> tuple[float, ...]:
+    """Return the geometric centres of bins that fill a range evenly in its logarithm.
+
+    Examples
+    --------
+    >>> [round(centre, 3) for centre in log_bins(1.0, 16.0, 2)]
+    [2.0, 8.0]
+    """
+    edges = np.geomspace(start, stop, bins + 1)
+    return tuple(float(x) for x in np.sqrt(edges[1:] * edges[:-1]))
 
 
 def _divided(size: int, limits: Limits) -> int:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from interpolation_error.configuration import Configuration
-from interpolation_error.curve import Curve, UserFunction
-from interpolation_error.figure import Figure, LabelledCurve, Panel
+from interpolation_error.curve import Curve
+from interpolation_error.figure import QUANTITIES, Figure, Panel
 from interpolation_error.identity import KEY_LENGTH, Identity
+from interpolation_error.setting import HermiteMix, Noise, UserFunction
 
 MODULES = {
     "data": "data",
+    "tokens": "tokens_file",
     "simulation": "experiment",
     "theory": "prediction",
-    "table": "tables",
+    "table": "gather",
     "figure": "drawing",
+    "claims": "claims",
 }
 """The module that makes each kind of thing; its imports are in the key."""
 
@@ -28,7 +33,7 @@ class Item:
 
     Parameters
     ----------
-    kind : {"data", "simulation", "theory", "table", "figure"}
+    kind : {"data", "tokens", "simulation", "theory", "table", "figure", "claims"}
         What it is.
     name : str
         Its readable name.
@@ -88,11 +93,14 @@ class Plan:
         sha256 of the style sheet.
     figures : dict of str to FigurePlan
         By name.
+    claims : Item
+        The verdicts on all statements.
     """
 
     configuration: Configuration
     style: str
     figures: dict[str, FigurePlan] = field(init=False, hash=False)
+    claims: Item = field(init=False, hash=False)
 
     def __post_init__(self) -> None:
         plans = {
@@ -100,6 +108,25 @@ class Plan:
             for figure in self.configuration.figures
         }
         object.__setattr__(self, "figures", plans)
+        object.__setattr__(self, "claims", self._claims(plans))
+
+    def _claims(self, plans: dict[str, FigurePlan]) -> Item:
+        """Return the verdicts, which depend on the arrays of the figures they name."""
+        # Lists keep the order of the file, which canonical JSON would sort away.
+        claims = [
+            {
+                **claim,
+                "id": name,
+                "regions": [{"name": n, **r} for n, r in claim["regions"].items()],
+            }
+            for name, claim in self.configuration.claims.items()
+        ]
+        named = {claim["figure"] for claim in claims}
+        # By the manifest of its table, which names all of the figure's arrays.
+        figures = {
+            name: plan.table.stem for name, plan in plans.items() if name in named
+        }
+        return Item("claims", "claims", {"claims": claims, "figures": figures})
 
     def simulations(self) -> dict[str, Simulation]:
         """Return every simulation by its stem; figures that share one name it once."""
@@ -130,32 +157,34 @@ def _figure_plan(
     figure: Figure, configuration: Configuration, style: str
 ) -> FigurePlan:
     simulations: list[Simulation] = []
-    series = []
+    series, predicted = [], {}
     for panel in figure.panels:
+        quantity = QUANTITIES[panel.quantity]
         for labelled in panel.curves:
-            mine = list(_simulations(panel, labelled, configuration))
-            simulations += mine
-            series.append(
-                {
-                    "panel": panel.name,
-                    "curve": labelled.name,
-                    "parameter": panel.parameter,
-                    "x": list(labelled.curve.values),
-                    "line": list(panel.line(labelled.curve).values),
-                    "simulation": [simulation.item.cached for simulation in mine],
-                }
-            )
-    theory = Item(
-        "theory",
-        figure.name,
-        {
-            "curves": {
-                f"{panel.name}/{labelled.name}": panel.line(labelled.curve).spec()
-                for panel in figure.panels
-                for labelled in panel.curves
+            name = f"{panel.name}/{labelled.name}"
+            mine = list(_simulations(panel, labelled.curve, configuration))
+            predicted[name] = panel.line(labelled.curve)
+            one = {
+                "panel": panel.name,
+                "curve": labelled.name,
+                "curve_spec": labelled.curve.spec(),
+                "quantity": panel.quantity,
+                "array": quantity.array,
+                "fit": panel.fit,
+                "simulation": [simulation.item.cached for simulation in mine],
+                "prediction": name,
             }
-        },
-    )
+            simulations += mine
+            if quantity.against_regression:
+                regression = labelled.regression()
+                name = f"{name}:regression"
+                predicted[name] = panel.line(regression)
+                other = list(_simulations(panel, regression, configuration))
+                simulations += other
+                one["other_simulation"] = [s.item.cached for s in other]
+                one["other_prediction"] = name
+            series.append(one)
+    theory = Item("theory", figure.name, {"curves": predicted})
     table = Item(
         "table",
         f"{figure.name}-table",
@@ -170,26 +199,36 @@ def _figure_plan(
 
 
 def _simulations(
-    panel: Panel, labelled: LabelledCurve, configuration: Configuration
+    panel: Panel, curve: Curve, configuration: Configuration
 ) -> Iterator[Simulation]:
     """Yield a curve's simulations, one for each block of draws."""
-    tokens, dimension = panel.largest
     step = configuration.replicates_per_job or panel.replicates
     for first in range(0, panel.replicates, step):
         draws = list(range(first, min(first + step, panel.replicates)))
         shared = {"seed": configuration.seed, "replicates": draws}
         numbered = f"draw{draws[0]}" + (f"to{draws[-1]}" if len(draws) > 1 else "")
-        dataset = Item(
-            "data",
-            f"n{tokens}-p{dimension}-{numbered}",
-            {"tokens": tokens, "dimension": dimension, **shared},
-        )
         simulation = Item(
             "simulation",
-            f"{_readable(labelled.curve)}-{numbered}",
-            {"curve": labelled.curve.spec(), **shared},
+            f"{_readable(curve)}-{numbered}",
+            {"curve": curve.spec(), **shared},
         )
-        yield Simulation(simulation, dataset, labelled.curve)
+        yield Simulation(simulation, _dataset(panel, curve, shared, numbered), curve)
+
+
+def _dataset(panel: Panel, curve: Curve, shared: dict[str, Any], numbered: str) -> Item:
+    """Return the draws that a curve of a panel reads."""
+    tokens, dimension = panel.largest
+    spec = {"tokens": tokens, "dimension": dimension, **shared}
+    setting = curve.setting
+    if setting.data is not None:
+        source = dataclasses.asdict(setting.data)
+        name = f"{Path(setting.data.file).stem}-n{tokens}"
+        return Item("tokens", f"{name}-{numbered}", {**spec, "source": source})
+    name = f"n{tokens}-p{dimension}"
+    if setting.noise != Noise():
+        spec["noise"] = dataclasses.asdict(setting.noise)
+        name = f"{setting.noise.law}-{name}"
+    return Item("data", f"{name}-{numbered}", spec)
 
 
 def _readable(curve: Curve) -> str:
@@ -197,5 +236,9 @@ def _readable(curve: Curve) -> str:
     function = curve.setting.nonlinearity
     if isinstance(function, UserFunction):
         function = function.name
-    words = [curve.setting.estimator, function, "against", curve.parameter]
+    elif isinstance(function, HermiteMix):
+        function = f"h1h{function.degree}"
+    measure = None if curve.measure == "error" else curve.measure
+    swept = "-".join(reversed(curve.swept))
+    words = [measure, curve.setting.estimator, function, "against", swept]
     return "-".join(word for word in words if word)

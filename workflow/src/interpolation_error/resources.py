@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from interpolation_error.plan import Simulation
-from interpolation_error.simulation import peak_memory
+from interpolation_error.plan import Plan, Simulation
+from interpolation_error.setting import Setting
+from interpolation_error.simulation import FEW, peak_memory
 
 BASE_MEMORY = 400
 """Megabytes of a job that holds no large array: the interpreter and its imports."""
 FLOAT = 8
+
+# Seconds, measured on one thread of a machine of 2024 and rounded up; a cost is an
+# estimate within a factor of two, as benchmarks/README.md says.
+START = 1.0
+"""Of a job, before it computes: the interpreter and its imports."""
+RATE = 3e10
+"""Floating-point operations a second in a product of matrices."""
+ENTRY = 1.2e-8
+"""Of one entry of a nonlinearity, with what is read and written around it."""
+DECOMPOSITION = 8e9
+"""Operations a second where a matrix is decomposed."""
 
 
 def dataset_memory(spec: dict[str, Any]) -> int:
@@ -24,10 +37,87 @@ def simulation_memory(simulation: Simulation) -> int:
     The whole dataset is read, so that its checksum can be verified; one draw is
     worked on at a time.
     """
-    largest = max(
-        peak_memory(setting.tokens, setting.dimension) for setting in simulation.curve
-    )
+    measure = simulation.curve.measure
+    largest = max(_working_memory(setting, measure) for setting in simulation.curve)
     return dataset_memory(simulation.dataset.spec) + _megabytes(largest)
+
+
+def dataset_seconds(spec: dict[str, Any]) -> float:
+    """Return about how long drawing a dataset takes on one core."""
+    entries: int = spec["tokens"] * spec["dimension"] * len(spec["replicates"])
+    return START + ENTRY * 2 * entries
+
+
+def simulation_seconds(simulation: Simulation) -> float:
+    """Return about how long simulating a block of draws of a curve takes on one core.
+
+    Points that differ in gamma alone are solved together.
+    """
+    curve = simulation.curve
+    penalties: dict[Setting, int] = {}
+    for setting in curve:
+        alike = dataclasses.replace(setting, gamma=1.0)
+        penalties[alike] = penalties.get(alike, 0) + 1
+    draws = len(simulation.item.spec["replicates"])
+    each = sum(_seconds(one, n, curve.measure) for one, n in penalties.items())
+    return START + draws * each
+
+
+def total_seconds(plan: Plan) -> dict[str, float]:
+    """Return about how many core-seconds each stage of a run takes from nothing.
+
+    Parameters
+    ----------
+    plan : Plan
+        The run.
+
+    Returns
+    -------
+    dict of str to float
+        By stage: data, simulation, theory, and figures with their tables.
+    """
+    return {
+        "data": sum(dataset_seconds(item.spec) for item in plan.datasets().values()),
+        "simulation": sum(map(simulation_seconds, plan.simulations().values())),
+        "theory": 3 * START * len(plan.figures),
+        "figures": 8 * START * len(plan.figures),
+    }
+
+
+def _seconds(setting: Setting, penalties: int, measure: str) -> float:
+    """Return about how long one setting takes on one draw."""
+    n, p = setting.tokens, setting.dimension
+    if measure == "linearization":
+        # Two attention matrices, each with a nonlinearity, and two norms by iteration.
+        return 2 * p * n**2 / RATE + n**2 * (4 * ENTRY + 100e-9)
+    heads = 0 if setting.estimator == "regression" else setting.heads.number
+    features = max(heads, 1) * p
+    small, large = sorted((features, n))
+    whole = heads > 1 or setting.estimator == "softmax" or measure != "error"
+    if p < n or whole:
+        products = heads * 3 * p * n**2 + small**2 * large
+    else:  # the Gram matrix of the tokens takes the place of the tokens
+        products = small**2 * large + (3 * n**3 if heads else 0)
+    pairs = heads * n**2 * (1 if whole or p >= n else 0.5) * ENTRY
+    if measure == "error" and penalties <= FEW:
+        decomposition = penalties * small**3 / 3 / RATE
+    else:
+        decomposition = 4 / 3 * small**3 / DECOMPOSITION
+    return products / RATE + pairs + decomposition + 5e-9 * n * features
+
+
+def _working_memory(setting: Setting, measure: str) -> int:
+    """Return the bytes that one setting needs beside its dataset."""
+    n, p, heads = setting.tokens, setting.dimension, setting.heads.number
+    if measure == "linearization":
+        return FLOAT * (6 * n**2 + 3 * n * p)
+    memory = peak_memory(n, p * heads)
+    if setting.estimator == "softmax":
+        memory += FLOAT * 4 * n**2
+    elif measure != "error" or heads > 1:
+        # The attention output stands beside its Gram matrix.
+        memory += FLOAT * (heads + 2) * n * p
+    return memory
 
 
 def _megabytes(size: float) -> int:
