@@ -3,6 +3,7 @@
 Other processors and versions round differently, so they are compared with a tolerance.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 
 from interpolation_error import configuration, data
 from interpolation_error.experiment import simulate_curve
-from interpolation_error.prediction import predict_curve
-from interpolation_error.tables import COLUMNS, mean_interval
+from interpolation_error.figure import QUANTITIES
+from interpolation_error.prediction import predict_line
+from interpolation_error.tables import COLUMNS, combine, mean_interval
 
 ROOT = Path(__file__).parents[1]
 NAMES = sorted(path.parent.name for path in ROOT.glob("figures/*/figure.yaml"))
@@ -24,25 +26,41 @@ def figure_and_table(name):
     return figure, pd.read_csv(folder / "reference.csv")
 
 
+def predicted_rows(panel, labelled):
+    """Return x, row and prediction of a curve along its line, as its panel shows it."""
+    asked = panel.line(labelled.curve)
+    scales = asked["x_scale"], asked["row_scale"]
+    own = predict_line(labelled.curve, *scales)
+    other = None
+    if QUANTITIES[panel.quantity].against_regression:
+        other = predict_line(labelled.regression(), *scales)["predicted"]
+    if panel.quantity in ("shortfall", "over_limit"):  # of simulation and limit
+        other = np.full_like(own["predicted"], np.nan)
+    shown = combine(panel.quantity, own["predicted"], other)
+    rows = own.get("rows", [np.nan])
+    return np.tile(own["x"], len(rows)), np.repeat(rows, len(own["x"])), shown
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_predicted_number(name):
     figure, table = figure_and_table(name)
     assert tuple(table.columns) == COLUMNS
+    lengths = 0
     for panel in figure.panels:
-        for curve in panel.curves:
-            rows = table[(table.panel == panel.name) & (table.curve == curve.name)]
-            line = panel.line(curve.curve)
-            np.testing.assert_allclose(rows["x"], line.values, rtol=1e-9)
+        for labelled in panel.curves:
+            rows = table[(table.panel == panel.name) & (table.curve == labelled.name)]
+            x, row, predicted = predicted_rows(panel, labelled)
+            np.testing.assert_allclose(rows["x"], x, rtol=1e-9)
+            np.testing.assert_allclose(rows["row"], row, rtol=1e-9)
+            # Where there are no eigenvalues the density is of the order of 1e-9.
             np.testing.assert_allclose(
-                rows["predicted"], predict_curve(line), rtol=1e-8
+                rows["predicted"], predicted, rtol=1e-8, atol=1e-9
             )
-            assert rows["simulated_mean"].notna().sum() == len(curve.curve.values)
+            points = math.prod(labelled.curve.shape)
+            assert rows["simulated_mean"].notna().sum() == points
             assert set(rows["replicates"]) == {panel.replicates}
-    assert len(table) == sum(
-        len(panel.line(curve.curve).values)
-        for panel in figure.panels
-        for curve in panel.curves
-    )
+            lengths += len(x)
+    assert len(table) == lengths
 
 
 def test_the_simulated_numbers_of_figure_1a():
@@ -55,10 +73,10 @@ def test_the_simulated_numbers_of_figure_1a():
         [
             simulate_curve(
                 curve.curve,
-                data.noise(seed, draw, dimension, tokens)[None],
+                {"noise": data.noise(seed, draw, dimension, tokens)[None]},
                 seed=seed,
                 replicates=[draw],
-            )
+            )["error"]
             for draw in range(panel.replicates)
         ]
     )

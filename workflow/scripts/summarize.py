@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -29,21 +30,33 @@ def main(arguments: argparse.Namespace) -> None:
         if path.is_file()
         for row in shares(name, pd.read_csv(path))
     ]
-    headers = ("figure", "panel", "curve", "points", "within 3 s.e.", "if exact")
+    headers = ("figure", "points", "within 3 s.e. of theory", "if exact")
     print(tabulate(rows, headers, floatfmt=".0%"))
+    claims = folder / "claims.csv"
+    if claims.is_file():
+        counts = pd.read_csv(claims)["verdict"].value_counts()
+        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        print(f"\nVerdicts on statements and regions: {words}")
     print()
     for stage, seconds in stage_seconds(Plan(loaded, ""), loaded.results).items():
         print(f"{stage}: {seconds:.0%} of the jobs' time")
     print(f"\nFigures: {folder / 'figures'}\nTables:  {folder / 'tables'}")
+    if claims.is_file():
+        print(f"Claims:  {folder / 'claims.md'}")
 
 
-def shares(name: str, table: pd.DataFrame):
-    """Yield, for each curve, the share of points within 3 standard errors of theory."""
-    for (panel, curve), rows in table.groupby(["panel", "curve"], sort=False):
-        rows = rows.dropna(subset="simulated_mean")
-        inside = (rows["residual_in_standard_errors"].abs() <= 3).mean()
-        expected = expected_share(int(rows["replicates"].iloc[0]))
-        yield name, panel, curve, len(rows), inside, expected
+def shares(name: str, table: pd.DataFrame, by: Sequence[str] = ()):
+    """Yield how many points are within 3 standard errors of theory, and should be.
+
+    ``by`` names columns of the table that are told apart.
+    """
+    table = table.dropna(subset="residual_in_standard_errors")
+    groups = table.groupby([*by], sort=False) if by else [((), table)]
+    for words, rows in groups:
+        if len(rows):
+            inside = (rows["residual_in_standard_errors"].abs() <= 3).mean()
+            expected = rows["replicates"].map(expected_share).mean()
+            yield name, *words, len(rows), inside, expected
 
 
 def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:

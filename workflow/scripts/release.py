@@ -1,0 +1,57 @@
+"""Take a finished paper run as the reference: tables, pictures and verdicts."""
+
+import argparse
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+from _job import run
+from summarize import shares
+from tabulate import tabulate
+
+from interpolation_error import configuration
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADERS = ("figure", "panel", "curve", "points", "within 3 s.e.", "expected if exact")
+"""Of the table that says how far theory and simulation agree."""
+AGREEMENT = ("linear_regression", "nonlinear_attention")
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Copy what the run made beside the definitions, and put its tables into README."""
+    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    loaded = configuration.load({**config, "preset": "paper"}, ROOT, "config")
+    folder = loaded.results / "paper"
+    for figure in loaded.figures:
+        target = ROOT / "figures" / figure.name
+        shutil.copy(folder / "tables" / f"{figure.name}.csv", target / "reference.csv")
+        shutil.copy(folder / "figures" / f"{figure.name}.png", target / "reference.png")
+    shutil.copy(folder / "claims.csv", ROOT / "figures/claims.csv")
+    page = (folder / "claims.md").read_text("utf-8")
+    rows = [
+        row
+        for name in AGREEMENT
+        for row in shares(
+            name, pd.read_csv(folder / "tables" / f"{name}.csv"), ("panel", "curve")
+        )
+    ]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    agreement = tabulate(rows, HEADERS, tablefmt="github", floatfmt=".0%")
+    readme = between(readme, "agreement", agreement)
+    pictures = re.sub(r"\(figures/(\w+)\.png\)", r"(figures/\1/reference.png)", page)
+    readme = between(readme, "claims", pictures.strip())
+    (ROOT / "README.md").write_text(readme, "utf-8")
+
+
+def between(text: str, name: str, content: str) -> str:
+    """Return a text with other content between the marks of a name."""
+    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    if begin not in text or end not in text:
+        raise ValueError(f"README.md: lacks the marks of {name}")
+    head, _, rest = text.partition(begin)
+    return head + begin + content + end + rest.partition(end)[2]
+
+
+if __name__ == "__main__":
+    run(main, argparse.ArgumentParser(description=__doc__))
