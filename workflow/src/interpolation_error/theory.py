@@ -1,7 +1,8 @@
 """Predicted interpolation errors: everything that the theories say, in one place.
 
-The limits of the paper are in :mod:`interpolation_error.theory_limit`; what holds at
-finite size, beyond the paper, is in :mod:`interpolation_error.theory_finite_size`.
+The limits of the paper are in :mod:`interpolation_error.theory_limit`. Beyond the paper,
+:mod:`interpolation_error.theory_finite_size` has what holds at finite size, and
+:mod:`interpolation_error.theory_general_weights` the limit for any attention weights.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from interpolation_error.theory_finite_size import (
     FiniteSize,
     attention_error_finite_size,
     finite_size,
+)
+from interpolation_error.theory_general_weights import (
+    attention_error_general_weights,
 )
 from interpolation_error.theory_limit import (
     ConvergenceError,
@@ -27,6 +31,7 @@ __all__ = [
     "InnerProducts",
     "attention_error",
     "attention_error_finite_size",
+    "attention_error_general_weights",
     "attention_resolvent_trace",
     "attention_spectral_density",
     "finite_size",
