@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 ENVS = ROOT / "envs"
 LOCK = (ENVS / "requirements.txt").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CONDA_NAMES = {"matplotlib-base": "matplotlib"}
+CONDA_NAMES = {"matplotlib-base": "matplotlib", "huggingface_hub": "huggingface-hub"}
 OWN = {"interpolation_error", "snakemake_logger_plugin_plain"}
 
 

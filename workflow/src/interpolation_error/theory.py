@@ -1,6 +1,6 @@
 """Predicted interpolation errors: everything that the theories say, in one place.
 
-The limits of the paper are in :mod:`interpolation_error.theory_limit`. Beyond the paper,
+The limits of the paper are in :mod:`interpolation_error.theory_limit`. Beyond it,
 :mod:`interpolation_error.theory_finite_size` has what holds at finite size, and
 :mod:`interpolation_error.theory_general_weights` the limit for any attention weights.
 """
