@@ -160,6 +160,7 @@ def package(tmp_path, monkeypatch):
         ("tables", RETABULATED),
         ("gather", RETABULATED),
         ("claims", {"claims": 1}),
+        ("claims_table", {"claims": 1}),
         ("linearization", {"simulation": 2, **RETABULATED}),
         ("softmax", {"simulation": 2, **RETABULATED}),
         ("lines", {"theory": 1, **RETABULATED}),

@@ -15,7 +15,7 @@ from interpolation_error.identity import Identity
 def main(arguments: argparse.Namespace) -> None:
     """Read the arrays, judge, and write the verdicts in three forms."""
     spec = arguments.spec
-    identity = Identity.of(spec, "claims")
+    identity = Identity.of(spec, "claims_table")
     store.check_name(arguments.manifest, identity)
     # The manifest of a figure's table names the arrays that the table is made of.
     folder = arguments.manifest.parent

@@ -13,7 +13,7 @@ from tabulate import tabulate
 from interpolation_error import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("figure", "panel", "curve", "points", "within 3 s.e.", "expected if exact")
+HEADERS = ("figure", "panel", "curve", "points", "limit", "finite size", "if exact")
 """Of the table that says how far theory and simulation agree."""
 AGREEMENT = ("linear_regression", "nonlinear_attention")
 

@@ -30,7 +30,8 @@ def main(arguments: argparse.Namespace) -> None:
         if path.is_file()
         for row in shares(name, pd.read_csv(path))
     ]
-    headers = ("figure", "points", "within 3 s.e. of theory", "if exact")
+    print("Points within 3 standard errors of theory:\n")
+    headers = ("figure", "points", "limit", "finite size", "if exact")
     print(tabulate(rows, headers, floatfmt=".0%"))
     claims = folder / "claims.csv"
     if claims.is_file():
@@ -54,9 +55,16 @@ def shares(name: str, table: pd.DataFrame, by: Sequence[str] = ()):
     groups = table.groupby([*by], sort=False) if by else [((), table)]
     for words, rows in groups:
         if len(rows):
-            inside = (rows["residual_in_standard_errors"].abs() <= 3).mean()
             expected = rows["replicates"].map(expected_share).mean()
-            yield name, *words, len(rows), inside, expected
+            limit = within(rows["residual_in_standard_errors"])
+            finite_size = within(rows["residual_at_finite_size"])
+            yield name, *words, len(rows), limit, finite_size, expected
+
+
+def within(residual: pd.Series):
+    """Return the share of residuals of at most 3 standard errors, None without any."""
+    residual = residual.dropna()
+    return (residual.abs() <= 3).mean() if len(residual) else None
 
 
 def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:

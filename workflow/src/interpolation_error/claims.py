@@ -26,6 +26,8 @@ from interpolation_error.tables import CONFIDENCE, combine, jackknife_slopes
 Array = NDArray[np.float64]
 
 VERDICTS = ("supported", "contradicted", "undecided", "not tested")
+Verdict = Mapping[str, Any]
+"""What :func:`verdicts` says of one region of one claim."""
 
 
 class Measured(NamedTuple):

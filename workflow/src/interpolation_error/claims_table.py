@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 from tabulate import tabulate
+
+from interpolation_error.claims import Verdict
 
 HEAD = """\
 Each point of a region is judged by its 95 % interval over draws, widened for the number
@@ -29,12 +30,12 @@ MEASURES = {
 """What each statistic is, for the table."""
 
 
-def rows(verdicts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Return the verdicts as a table, a row for each region, without the details.
 
     Parameters
     ----------
-    verdicts : sequence of mapping
+    verdicts : sequence of Verdict
         As :func:`interpolation_error.claims.verdicts` returns them.
 
     Returns
@@ -55,12 +56,12 @@ def rows(verdicts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(plain)
 
 
-def markdown(verdicts: Sequence[Mapping[str, Any]], figures: str) -> str:
+def markdown(verdicts: Sequence[Verdict], figures: str) -> str:
     """Return the verdicts as a page in Markdown.
 
     Parameters
     ----------
-    verdicts : sequence of mapping
+    verdicts : sequence of Verdict
         As :func:`interpolation_error.claims.verdicts` returns them.
     figures : str
         Where the pictures are, with ``{figure}`` for a figure's name.
@@ -87,7 +88,7 @@ def markdown(verdicts: Sequence[Mapping[str, Any]], figures: str) -> str:
     return f"{HEAD}\n{body}\n"
 
 
-def _numbers(one: Mapping[str, Any]) -> dict[str, str]:
+def _numbers(one: Verdict) -> dict[str, str]:
     """Return the cells that only a tested region has."""
     empty = (
         "statistic: claimed",
@@ -111,7 +112,7 @@ def _numbers(one: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def measure(one: Mapping[str, Any]) -> str:
+def measure(one: Verdict) -> str:
     """Return what a verdict's statistic says, in words."""
     how = one["statistic"]
     against = str(how.get("against", "")).replace("_", " ")
@@ -120,7 +121,7 @@ def measure(one: Mapping[str, Any]) -> str:
     return MEASURES[how["kind"]].format(against=against, less=less, theory=theory)
 
 
-def claimed(one: Mapping[str, Any]) -> str:
+def claimed(one: Verdict) -> str:
     """Return the interval that a statistic is said to lie in.
 
     Examples

@@ -22,7 +22,7 @@ MODULES = {
     "theory": "prediction",
     "table": "gather",
     "figure": "drawing",
-    "claims": "claims",
+    "claims": "claims_table",
 }
 """The module that makes each kind of thing; its imports are in the key."""
 
