@@ -214,6 +214,150 @@ def test_bad_figure_definition(clone, change, message):
     assert line.startswith(f"figures/nonlinear_attention/figure.yaml: {message}")
 
 
+def panel_of(definition, name):
+    return definition["panels"][name]
+
+
+def swept(definition, name, parameter, values, **setting):
+    """Sweep a panel over something else, with its source."""
+    panel = panel_of(definition, name)
+    panel["sweep"] = {"parameter": parameter, "values": values}
+    panel["setting"].update(setting)
+    panel["source"][parameter] = "beyond"
+
+
+DENSITY = "a density is drawn as a histogram, and nothing else is"
+REMAINDER = "the remainder is of attention with one head and a zeroed diagonal"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "nonlinear_attention",
+            lambda d: panel_of(d, "gamma")["sweep"].update(stop=float("inf")),
+            "panels.gamma.sweep: must be finite numbers",
+        ),
+        (
+            "nonlinear_attention",
+            lambda d: panel_of(d, "gamma")["setting"].update(snr=float("nan")),
+            "panels.gamma.curves.tanh: snr must not be negative, got nan",
+        ),
+        (
+            "random_inputs",
+            lambda d: panel_of(d, "map").pop("rows"),
+            "panels.map.rows: a map needs two rows and two values or more",
+        ),
+        (
+            "random_inputs",
+            lambda d: panel_of(d, "map").update(quantity="difference"),
+            "panels.map.quantity: a map shows the ratio; got 'difference'",
+        ),
+        (
+            "random_inputs",
+            lambda d: panel_of(d, "map")["rows"].update(
+                parameter="gamma", start=1, stop=2
+            ),
+            "panels.map.rows.parameter: is swept already",
+        ),
+        (
+            "random_inputs",
+            lambda d: panel_of(d, "map")["rows"].update(start=-1, spacing="linear"),
+            "panels.map.rows: aspect_ratio must be positive",
+        ),
+        (
+            "random_inputs",
+            lambda d: panel_of(d, "map")["rows"].update(stop=1e6),
+            "panels.map.curves.tanh: tokens must be a whole number from 4, got 2",
+        ),
+        (
+            "spectrum",
+            lambda d: panel_of(d, "trace_two").update(kind="histogram"),
+            f"panels.trace_two.kind: {DENSITY}",
+        ),
+        (
+            "spectrum",
+            lambda d: panel_of(d, "density_one").pop("kind"),
+            f"panels.density_one.kind: {DENSITY}",
+        ),
+        (
+            "strong_signal",
+            lambda d: panel_of(d, "functions").update(overlay=True),
+            "panels.functions.overlay: needs the rows of a sweep",
+        ),
+        (
+            "finite_size",
+            lambda d: panel_of(d, "strong_distance")["sweep"].update(values=[200]),
+            "panels.strong_distance.fit: needs two values of the sweep or more",
+        ),
+        (
+            "finite_size",
+            lambda d: panel_of(d, "strong")["sweep"].update(values=[200.5, 400]),
+            "panels.strong.sweep.values: must be whole numbers for size",
+        ),
+        (
+            "linear_component",
+            lambda d: [
+                curve.update(nonlinearity="tanh")
+                for curve in panel_of(d, "mix_few_tokens")["curves"].values()
+                if curve["estimator"] == "attention"
+            ],
+            "panels.mix_few_tokens: no curve of the panel depends on linear_share",
+        ),
+        (
+            "linearization",
+            lambda d: d["curves"].update(r={"label": "r", "estimator": "regression"}),
+            f"panels.remainder.curves.r: {REMAINDER}",
+        ),
+        (
+            "linearization",
+            lambda d: d["curves"]["tanh_aligned"].update(diagonal="keep"),
+            f"panels.remainder.curves.tanh_aligned: {REMAINDER}",
+        ),
+        (
+            "softmax",
+            lambda d: d["curves"]["entry_wise"].update(diagonal="keep"),
+            "panels.snr_many_tokens.curves.entry_wise: diagonal 'keep' needs f(t)/t",
+        ),
+        (
+            "heads",
+            lambda d: panel_of(d, "few_tokens").update(quantity="shortfall"),
+            "panels.few_tokens.curves.shared: several heads have no limit",
+        ),
+        (
+            "heads",
+            lambda d: d["curves"]["shared"].pop("weights"),
+            "panels.many_tokens.curves.shared: several heads need weights",
+        ),
+        (
+            "digits",
+            lambda d: panel_of(d, "few_tokens")["setting"].update(tokens=5000),
+            "panels.few_tokens.setting.data: figures/digits/digits.h5 has 1797 tokens",
+        ),
+        (
+            "digits",
+            lambda d: swept(d, "few_tokens", "size", [10, 20], gamma=1.0),
+            "panels.few_tokens.sweep: size is given by the data",
+        ),
+        (
+            "digits",
+            lambda d: panel_of(d, "few_tokens")["setting"]["data"].update(file="a.h5"),
+            "panels.few_tokens.setting.data: a.h5: cannot be read (No such file",
+        ),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(clone, monkeypatch, name, change, message):
+    monkeypatch.chdir(clone)  # tokens of the user's own are named from here
+    edit(clone / f"figures/{name}/figure.yaml", change)
+    edit(
+        clone / "config/presets/smoke.yaml",
+        lambda p: (p.update(figures=[name], size_divisor=1), p.pop("at_most")),
+    )
+    line = refusal(clone)
+    assert line.startswith(f"figures/{name}/figure.yaml: {message}")
+    assert "\n" not in line
+
+
 def claim(document):
     return document["claims"]["random_inputs"]
 
@@ -245,6 +389,26 @@ def claim(document):
         (
             lambda d: claim(d)["regions"]["whole map"].update(curves=["none"]),
             "claims.random_inputs.regions.whole map: panel map has no curve 'none';",
+        ),
+        (
+            lambda d: claim(d)["statistic"].pop("against"),
+            "claims.random_inputs.statistic: log_ratio lacks 'against'",
+        ),
+        (
+            lambda d: claim(d).update(claimed={"above": 1, "below": 0}),
+            "claims.random_inputs.claimed: above must be less than below",
+        ),
+        (
+            lambda d: claim(d)["regions"]["whole map"].update(where={"x": [0, 1]}),
+            "claims.random_inputs.regions.whole map.where: there is no 'x'; allowed: a",
+        ),
+        (
+            lambda d: claim(d)["regions"]["whole map"].update(where={"snr": [1, 0]}),
+            "claims.random_inputs.regions.whole map.where.snr: must be the lowest and",
+        ),
+        (
+            lambda d: claim(d)["statistic"].update(kind="distance"),
+            "claims.random_inputs.regions.whole map: the statistic distance is of",
         ),
         (
             lambda d: claim(d)["statistic"].update(against="none"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import yaml
 
 from interpolation_error import nonlinearity as nonlinearities
 from interpolation_error import tokens_file
-from interpolation_error.curve import FIELDS, WHOLE, Curve
+from interpolation_error.curve import FIELDS, WHOLE, Curve, at
 from interpolation_error.figure import (
     QUANTITIES,
     Figure,
@@ -36,6 +37,9 @@ from interpolation_error.setting import (
     UserFunction,
     Weights,
 )
+
+PLACES = ("gamma", "snr", "tokens", "dimension", "aspect_ratio", "alignment")
+"""What a region of a claim may be bounded by, beside what its panels sweep."""
 
 
 class ConfigurationError(ValueError):
@@ -158,9 +162,25 @@ def read_claims(root: Path) -> dict[str, Any]:
         if not definition.is_file():
             raise ConfigurationError(f"{here}.figure: there is no {claim['figure']!r}")
         figure = read_yaml(definition, root)
+        _check_statistic(here, claim)
         for region, content in claim["regions"].items():
             _check_region(f"{here}.regions.{region}", figure, claim, content)
     return claims
+
+
+def _check_statistic(where: str, claim: Mapping[str, Any]) -> None:
+    """Refuse a statistic that lacks what it compares with, or claims nothing."""
+    statistic, claimed = claim["statistic"], claim["claimed"]
+    kind = statistic["kind"]
+    needed = {
+        "log_ratio": {"against"},
+        "gap_change": {"against"},
+        "between_panels": {"against", "other_panel"},
+    }.get(kind, set())
+    for name in sorted(needed - set(statistic)):
+        raise ConfigurationError(f"{where}.statistic: {kind} lacks {name!r}")
+    if not claimed.get("above", -math.inf) < claimed.get("below", math.inf):
+        raise ConfigurationError(f"{where}.claimed: above must be less than below")
 
 
 def _check_region(
@@ -171,13 +191,33 @@ def _check_region(
 ) -> None:
     """Refuse a region that names a panel or a curve which the figure lacks."""
     panels = figure["panels"]
-    other = claim["statistic"].get("other_panel")
+    statistic = claim["statistic"]
+    other = statistic.get("other_panel")
+    for name, (low, high) in (region.get("where") or {}).items():
+        known = {*PLACES}
+        for panel in region["panels"]:
+            known |= {panels.get(panel, {}).get("sweep", {}).get("parameter")}
+        if name not in known:
+            raise ConfigurationError(
+                f"{where}.where: there is no {name!r}; "
+                f"allowed: {', '.join(sorted(filter(None, known)))}"
+            )
+        if not low <= high:
+            raise ConfigurationError(
+                f"{where}.where.{name}: must be the lowest and the highest value; "
+                f"got {[low, high]}"
+            )
     for panel in [*region["panels"], *([other] if other else [])]:
         if panel not in panels:
             raise ConfigurationError(
                 f"{where}: there is no panel {panel!r}; allowed: {', '.join(panels)}"
             )
         quantity = QUANTITIES[panels[panel].get("quantity", "error")]
+        if (statistic["kind"] == "distance") != (quantity.measure == "spectrum"):
+            raise ConfigurationError(
+                f"{where}: the statistic distance is of panels of a density, and only "
+                f"of them; {panel} is of {panels[panel].get('quantity', 'error')}"
+            )
         curves = {*(panels[panel].get("curves") or figure["curves"])}
         curves |= {"regression"} if quantity.against_regression else set()
         against = claim["statistic"].get("against")
@@ -254,12 +294,15 @@ def _panel(
     measure = QUANTITIES[panel.get("quantity", "error")].measure
     swept = {panel["sweep"]["parameter"]: _values(f"{where}.sweep", panel["sweep"])}
     if "rows" in panel:
+        if panel["rows"]["parameter"] in swept:
+            raise ConfigurationError(f"{where}.rows.parameter: is swept already")
         rows = _values(f"{where}.rows", panel["rows"])
         swept = {panel["rows"]["parameter"]: rows, **swept}
+    _check_kind(where, panel, swept)
     _check_source(where, panel, curves, swept, measure)
     setting = dict(panel["setting"])
     if "data" in setting:
-        setting |= _measured(f"{where}.setting.data", setting["data"])
+        setting |= _measured(f"{where}.setting.data", setting["data"], setting)
     if measure in ("spectrum", "linearization"):
         setting["gamma"] = 1.0  # which these do not depend on
     for parameter, values in swept.items():
@@ -274,8 +317,10 @@ def _panel(
         built = _located(
             *(here, Curve, own, parameter, values, row_parameter, row_values, measure)
         )
+        _located(here, _check_measure, built, panel.get("quantity", "error"))
         style = Style(**(curve.get("style") or {}))
         labelled.append(LabelledCurve(key, curve["label"], built, style))
+    _check_effect(where, labelled)
     axes = panel.get("axes") or {}
     return Panel(
         name=name,
@@ -293,6 +338,68 @@ def _panel(
         finite_size=panel.get("finite_size", False),
         source=tuple(sorted(panel["source"].items())),
     )
+
+
+def _check_kind(
+    where: str, panel: Mapping[str, Any], swept: Mapping[str, tuple[float, ...]]
+) -> None:
+    """Refuse what cannot be drawn together."""
+    kind, quantity = panel.get("kind", "sweep"), panel.get("quantity", "error")
+
+    def refuse(key: str, why: str) -> None:
+        raise ConfigurationError(f"{where}.{key}: {why}")
+
+    if (kind == "histogram") != (quantity == "density"):
+        refuse("kind", "a density is drawn as a histogram, and nothing else is")
+    if (quantity == "density") != ("eigenvalue" in swept):
+        refuse("sweep", "a density is swept over the eigenvalue, and nothing else is")
+    if kind == "histogram" and "rows" in panel:
+        refuse("rows", "a histogram has none")
+    if kind == "map":
+        if "rows" not in panel or min(map(len, swept.values())) < 2:
+            refuse("rows", "a map needs two rows and two values or more")
+        if quantity != "ratio":
+            refuse("quantity", f"a map shows the ratio; got {quantity!r}")
+    if panel.get("overlay") and ("rows" not in panel or kind != "sweep"):
+        refuse("overlay", "needs the rows of a sweep")
+    if panel.get("fit") and len(swept[panel["sweep"]["parameter"]]) < 2:
+        refuse("fit", "needs two values of the sweep or more")
+    if "data" in panel["setting"]:
+        for parameter in swept:
+            if parameter in ("tokens", "size", "aspect_ratio", "dimension", "snr"):
+                refuse("sweep", f"{parameter} is given by the data")
+
+
+def _check_measure(curve: Curve, quantity: str) -> None:
+    """Refuse a curve of which a quantity makes no sense."""
+    for setting in curve:
+        attention = setting.estimator == "attention"
+        if attention and setting.diagonal == "keep":
+            nonlinearities.diagonal_limit(setting.function(), setting.dimension)
+        if quantity in ("shortfall", "over_limit") and setting.heads.number > 1:
+            raise ValueError(f"several heads have no limit, so no {quantity}")
+        if curve.measure == "linearization" and not (
+            attention and setting.heads.number == 1 and setting.diagonal == "zero"
+        ):
+            raise ValueError(
+                "the remainder is of attention with one head and a zeroed diagonal"
+            )
+
+
+def _check_effect(where: str, curves: Sequence[LabelledCurve]) -> None:
+    """Refuse a sweep that no curve of a panel depends on."""
+    for parameter, values in curves[0].curve.swept.items():
+        if parameter == "eigenvalue" or len(values) < 2:
+            continue
+        ends = values[0], values[-1]
+        if all(
+            at(one.curve.setting, parameter, ends[0])
+            == at(one.curve.setting, parameter, ends[1])
+            for one in curves
+        ):
+            raise ConfigurationError(
+                f"{where}: no curve of the panel depends on {parameter}"
+            )
 
 
 def _check_source(
@@ -349,11 +456,18 @@ def _largest(
     return found[0], found[1]
 
 
-def _measured(where: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(
+    where: str, definition: Mapping[str, Any], setting: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the user's tokens, and what is measured of them."""
     source: TokensFile = _located(where, lambda: tokens_file.locate(**definition))
     tokens, labels = _located(where, tokens_file.load, source)
     _, snr = _located(where, tokens_file.measured_signal, tokens, labels)
+    if setting["tokens"] > len(labels):
+        raise ConfigurationError(
+            f"{where}: {definition['file']} has {len(labels)} tokens, fewer than the "
+            f"{setting['tokens']} that are wanted"
+        )
     return {"data": source, "dimension": len(tokens), "snr": snr}
 
 
@@ -403,8 +517,15 @@ def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
         raise ConfigurationError(
             f"{where}: an eigenvalue is swept by start, stop and points, the bins"
         )
+    numbers = [*sweep.get("values", ()), sweep.get("start", 1), sweep.get("stop", 1)]
+    if not all(math.isfinite(number) for number in numbers):
+        raise ConfigurationError(f"{where}: must be finite numbers")
     if "values" in sweep:
         values = list(sweep["values"])
+        if sweep["parameter"] in WHOLE and any(x != round(x) for x in values):
+            raise ConfigurationError(
+                f"{where}.values: must be whole numbers for {sweep['parameter']}"
+            )
     else:
         start, stop, points = sweep["start"], sweep["stop"], sweep["points"]
         if sweep["parameter"] == "eigenvalue":
@@ -421,6 +542,8 @@ def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
             values = [float(v) for v in np.linspace(start, stop, points)]
     if sweep["parameter"] in WHOLE:
         values = [round(value) for value in values]
+    if sweep["parameter"] == "aspect_ratio" and min(values) <= 0:
+        raise ConfigurationError(f"{where}: aspect_ratio must be positive")
     if len(set(values)) != len(values):
         raise ConfigurationError(f"{where}: the same value of the sweep stands twice")
     return tuple(values)

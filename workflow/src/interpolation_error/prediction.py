@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from math import sqrt
 
 import numpy as np
@@ -73,6 +73,7 @@ def predict_line(
     return found
 
 
+@cache  # panels of errors and of their differences show the same curves
 def predict_at_finite_size(curve: Curve) -> Array:
     """Return the error that the theory at finite size gives at every point.
 
