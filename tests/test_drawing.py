@@ -147,7 +147,7 @@ def test_a_fitted_exponent_is_written_where_it_is_known():
     picture = drawing.draw(known, figure.drawing())
     words = {text.get_text() for text in picture.axes[0].texts}
     assert words == {"\N{MINUS SIGN}0.50 ± 0.10"}
-    unknown = table.assign(slope=-0.5, slope_low=-1.1, slope_high=0.1)
+    unknown = table.assign(slope=-0.5, slope_low=-1.6, slope_high=0.6)
     assert not drawing.draw(unknown, figure.drawing()).axes[0].texts
 
 

@@ -20,7 +20,6 @@ from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
     NullFormatter,
-    ScalarFormatter,
 )
 
 FORMATS = ("pdf", "png", "svg")
@@ -167,7 +166,7 @@ def _label(axis: Axes, cell: _Cell) -> None:
     if panel["x_scale"] == "log" and base:
         # They span few decades and read better as plain numbers.
         axis.set_xscale("log", base=base)
-        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_yscale(panel["y_scale"])
     for scale, part, limits in (
@@ -252,11 +251,11 @@ def _sweep(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
 
 
 def _fitted(axis: Axes, points: pd.DataFrame, color: str) -> None:
-    """Draw a fitted power law with its exponent, if that is known not to be 0."""
+    """Draw a fitted power law with its exponent, if that is known to within 1."""
     slope, low, high = points[["slope", "slope_low", "slope_high"]].iloc[0]
-    if not low * high > 0:
+    x, mean = points["x"].to_numpy(), points["simulated_mean"]
+    if not (high - low < 2 and mean.min() > 0):
         return
-    x, mean = points["x"].to_numpy(), points["simulated_mean"].abs()
     fitted = np.exp(np.log(mean).mean() + slope * (np.log(x) - np.log(x).mean()))
     axis.plot(x, fitted, ":", color=color, linewidth=0.9)
     axis.annotate(
