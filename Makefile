@@ -16,7 +16,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup test check benchmark lock references prune clean-data clean help
+.PHONY: figures setup test check benchmark lock cost references prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
 	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
@@ -43,6 +43,9 @@ lock: setup ## envs/requirements.txt anew from the direct requirements; UPGRADE=
 benchmark: setup ## the core against its peers and the machine, ten minutes; benchmarks/
 	@python benchmarks/compare.py
 	@python benchmarks/scaling.py
+
+cost: setup ## what a preset costs from nothing: jobs, core-hours, memory, disk
+	@python workflow/scripts/cost.py --preset $(PRESET)
 
 references: setup ## takes the last paper run as the reference, in figures/ and README
 	@python workflow/scripts/release.py

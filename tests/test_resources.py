@@ -19,7 +19,20 @@ def planned(preset):
 
 
 def test_the_paper_preset_is_within_its_budget():
-    assert sum(resources.total_seconds(planned("paper")).values()) <= BUDGET
+    costs = resources.costs(planned("paper"))
+    assert sum(cost.seconds for cost in costs.values()) <= BUDGET
+
+
+def test_costs_are_those_of_every_job():
+    run = planned("smoke")
+    costs = resources.costs(run)
+    assert costs["data"].jobs == len(run.datasets())
+    assert costs["simulation"].jobs == len(run.simulations())
+    (dataset,) = run.datasets().values()
+    n, p = dataset.spec["tokens"], dataset.spec["dimension"]
+    draws = len(dataset.spec["replicates"])
+    assert costs["data"].disk == 8 * n * p * draws / 2**20
+    assert costs["theory"].seconds > costs["theory"].jobs * resources.START
 
 
 def test_beyond_figures_1_and_2_sizes_are_small():

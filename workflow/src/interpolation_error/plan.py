@@ -80,6 +80,16 @@ class FigurePlan:
     table: Item
     picture: Item
 
+    def predicted_at_finite_size(self) -> Iterator[Curve]:
+        """Yield every curve that is predicted at finite size, once."""
+        found = {
+            labelled.curve: None
+            for panel in self.figure.panels
+            for labelled in panel.curves
+            if panel.line(labelled.curve)["finite_size"]
+        }
+        yield from found
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from interpolation_error.plan import Plan, Simulation
 from interpolation_error.setting import Setting
@@ -63,8 +63,20 @@ def simulation_seconds(simulation: Simulation) -> float:
     return START + draws * each
 
 
-def total_seconds(plan: Plan) -> dict[str, float]:
-    """Return about how many core-seconds each stage of a run takes from nothing.
+class Cost(NamedTuple):
+    """What a stage of a run takes: jobs, core-seconds, and megabytes.
+
+    ``memory`` is that of its largest job, ``disk`` that of all its arrays.
+    """
+
+    jobs: int
+    seconds: float
+    memory: int
+    disk: float
+
+
+def costs(plan: Plan) -> dict[str, Cost]:
+    """Return about what each stage of a run takes from nothing.
 
     Parameters
     ----------
@@ -73,15 +85,51 @@ def total_seconds(plan: Plan) -> dict[str, float]:
 
     Returns
     -------
-    dict of str to float
-        By stage: data, simulation, theory, and figures with their tables.
+    dict of str to Cost
+        By stage: data, simulation, theory, and figures with their tables and verdicts.
     """
+    datasets = [item.spec for item in plan.datasets().values()]
+    simulations = list(plan.simulations().values())
+    figures = len(plan.figures)
+    entries = sum(
+        spec["tokens"] * spec["dimension"] * len(spec["replicates"])
+        for spec in datasets
+    )
+    finite_size = sum(
+        _finite_size_seconds(setting)
+        for figure in plan.figures.values()
+        for curve in figure.predicted_at_finite_size()
+        for setting in curve
+    )
     return {
-        "data": sum(dataset_seconds(item.spec) for item in plan.datasets().values()),
-        "simulation": sum(map(simulation_seconds, plan.simulations().values())),
-        "theory": 3 * START * len(plan.figures),
-        "figures": 8 * START * len(plan.figures),
+        "data": Cost(
+            len(datasets),
+            sum(map(dataset_seconds, datasets)),
+            max(map(dataset_memory, datasets), default=0),
+            FLOAT * entries / 2**20,
+        ),
+        "simulation": Cost(
+            len(simulations),
+            sum(map(simulation_seconds, simulations)),
+            max(map(simulation_memory, simulations), default=0),
+            # A small file each, whatever it holds.
+            0.01 * len(simulations),
+        ),
+        "theory": Cost(
+            figures, 3 * START * figures + finite_size, BASE_MEMORY, 0.1 * figures
+        ),
+        "figures": Cost(
+            2 * figures + 1, 8 * START * figures, BASE_MEMORY, 2.0 * figures
+        ),
     }
+
+
+def _finite_size_seconds(setting: Setting) -> float:
+    """Return about how long one prediction at finite size takes, by its coordinates."""
+    weights = setting.weights
+    if weights is None or weights.key.alignment == 1:
+        return 0.05
+    return 0.3 if weights.query is None else 0.7
 
 
 def _seconds(setting: Setting, penalties: int, measure: str) -> float:
