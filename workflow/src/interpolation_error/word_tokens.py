@@ -1,0 +1,133 @@
+r"""Embeddings of real words as tokens, of two classes.
+
+They are the rows of a transformer's table of input embeddings: real, and without the
+positions and layer norms that follow it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from interpolation_error.pretrained import word_embeddings
+
+Array = NDArray[np.float64]
+
+SHUFFLES = 4
+"""First part of the spawn key of a shuffle; data.py has those before it."""
+
+
+def read_words(path: Path) -> tuple[tuple[str, int], ...]:
+    """Return words and their labels from a list.
+
+    Parameters
+    ----------
+    path : Path
+        Comma-separated, with the columns ``word`` and ``label``, which is 1 or -1.
+
+    Returns
+    -------
+    tuple of (str, int)
+
+    Raises
+    ------
+    ValueError
+        If the list cannot be read, lacks a column, has another label, the same word
+        twice, or words of one label alone; one line.
+    """
+    try:
+        # "null" and "nan" are words here.
+        table = pd.read_csv(path, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+    if list(table.columns) != ["word", "label"]:
+        raise ValueError(f"{path}: must have the columns word and label")
+    if set(table["label"]) != {1, -1}:
+        raise ValueError(f"{path}: labels must be 1 and -1, and both must be there")
+    twice = table["word"][table["word"].duplicated()]
+    if len(twice):
+        raise ValueError(f"{path}: the word {twice.iloc[0]!r} stands twice")
+    pairs = zip(table["word"], table["label"], strict=True)
+    return tuple((str(word), int(label)) for word, label in pairs)
+
+
+def word_tokens(
+    path: str | Path,
+    vocabulary: str | Path,
+    words: Sequence[tuple[str, int]],
+    layout: str,
+) -> tuple[Array, Array]:
+    r"""Return the embeddings of words, centred and scaled, and their labels.
+
+    Every dimension is centred at the mean of the two class means, so that the classes
+    stand at :math:`\pm\hat\mu`, and divided by its standard deviation within the
+    classes, so that the noise has unit variance in every dimension. It is still
+    correlated between dimensions.
+
+    Parameters
+    ----------
+    path : str or Path
+        Safetensors file of the model.
+    vocabulary : str or Path
+        The tokenizer's ``vocab.txt``.
+    words : sequence of (str, int)
+        As :func:`read_words` returns them.
+    layout : str
+        As :func:`interpolation_error.pretrained.word_embeddings` takes it.
+
+    Returns
+    -------
+    tokens : ndarray of float64, shape (p, words)
+    labels : ndarray of float64, shape (words,)
+
+    Raises
+    ------
+    ValueError
+        As :func:`interpolation_error.pretrained.word_embeddings`.
+    """
+    X = word_embeddings(path, vocabulary, [word for word, _ in words], layout)
+    y = np.array([float(label) for _, label in words])
+    means = np.stack([X[:, y == sign].mean(axis=1) for sign in (1, -1)])
+    X = X - means.mean(axis=0)[:, None]
+    mu = (means[0] - means[1]) / 2
+    return X / (X - np.outer(mu, y)).std(axis=1, keepdims=True), y
+
+
+def shuffled(tokens: Array, labels: Array, seed: int, replicate: int) -> Array:
+    """Return tokens whose entries are shuffled within each dimension and class.
+
+    Class means and the distribution of every entry stay, correlations go.
+
+    Parameters
+    ----------
+    tokens : ndarray of float64, shape (p, words)
+    labels : ndarray of float64, shape (words,)
+    seed, replicate : int
+        Root seed and number of the draw.
+
+    Returns
+    -------
+    ndarray of float64, shape (p, words)
+
+    Examples
+    --------
+    >>> X = np.arange(8.0).reshape(2, 4)
+    >>> mixed = shuffled(X, np.array([1.0, 1.0, -1.0, -1.0]), seed=1, replicate=0)
+    >>> np.sort(mixed[:, :2])
+    array([[0., 1.],
+           [4., 5.]])
+    """
+    mixed = np.empty_like(tokens)
+    for sign in (1.0, -1.0):
+        places = np.flatnonzero(labels == sign)
+        for dimension, row in enumerate(tokens):
+            key = (SHUFFLES, replicate, dimension)
+            generator = np.random.default_rng(
+                np.random.SeedSequence(seed, spawn_key=key)
+            )
+            mixed[dimension, places] = generator.permutation(row[places])
+    return mixed
