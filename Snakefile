@@ -10,18 +10,19 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/simulation.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/pretrained.smk"
 include: "workflow/rules/claims.smk"
 
 
 rule all:
     default_target: True
     input:
-        [finished(name) for name in PLAN.figures],
+        [finished(name) for name in (*PLAN.figures, *PLAN.studies)],
         rules.claims.output,
 
 
 # Each figure by its own name: snakemake linear_regression
-for figure in PLAN.figures:
+for figure in (*PLAN.figures, *PLAN.studies):
 
     rule:
         name:

@@ -4,12 +4,13 @@
 rule claims:
     input:
         [
-            f"{RUN}/manifests/{PLAN.figures[figure].table.stem}.json"
-            for figure in PLAN.claims.spec["figures"]
+            f"{RUN}/manifests/{stem}.json"
+            for stem in PLAN.claims.spec["figures"].values()
         ],
         [
             f"{RESULTS}/{simulation.item.cached}"
             for figure in PLAN.claims.spec["figures"]
+            if figure in PLAN.figures
             for simulation in PLAN.figures[figure].simulations
         ],
     output:

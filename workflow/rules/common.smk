@@ -1,5 +1,6 @@
 # What all rules stand on; the checked configuration, the plan and the paths in it.
 import os
+import shlex
 import sys
 from functools import cache
 from pathlib import Path
@@ -59,7 +60,7 @@ ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
 
 def finished(name):
     """Return what exists once a figure is done: its pictures and their manifest."""
-    item = PLAN.figures[name].picture
+    item = {**PLAN.figures, **PLAN.studies}[name].picture
     pictures = [f"{RUN}/figures/{name}.{kind}" for kind in ("pdf", "png", "svg")]
     return [*pictures, f"{RUN}/tables/{name}.csv", f"{RUN}/manifests/{item.stem}.json"]
 
@@ -84,6 +85,47 @@ def missing_dataset(wildcards):
     if Path(f"{RESULTS}/{simulation(wildcards).item.cached}").exists():
         return []
     return dataset(wildcards)
+
+
+STUDY_PARTS = {
+    item.stem: part
+    for study in PLAN.studies.values()
+    for part in study.parts
+    for item in (part.simulation, part.theory)
+    if item is not None
+}
+
+
+def study_part(wildcards):
+    return STUDY_PARTS[f"{wildcards.name}-{wildcards.key}"]
+
+
+def study_inputs(wildcards, noise=True):
+    """Return what a part reads, by option: weights, and vocabulary or noise."""
+    part = study_part(wildcards)
+    found = {"--weights": part.model.file}
+    if "words" in part.theory.spec:
+        vocabulary = Path(part.model.file).with_name("vocab.txt")
+        found["--vocabulary"] = vocabulary.as_posix()
+    if noise and part.dataset is not None:
+        found["--dataset"] = f"{RESULTS}/{part.dataset.cached}"
+    return found
+
+
+def study_files(wildcards, noise=True):
+    found = study_inputs(wildcards, noise)
+    return " ".join(f"{option} {shlex.quote(path)}" for option, path in found.items())
+
+
+def missing_study_inputs(which):
+    # As of a curve: an array that is there needs neither weights nor noise.
+    def needed(wildcards):
+        item = getattr(study_part(wildcards), which)
+        if Path(f"{RESULTS}/{item.cached}").exists():
+            return []
+        return list(study_inputs(wildcards, noise=which == "simulation").values())
+
+    return needed
 
 
 wildcard_constraints:

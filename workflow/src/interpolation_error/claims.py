@@ -21,6 +21,8 @@ from scipy import stats
 from interpolation_error.curve import Curve
 from interpolation_error.gather import Line, Reader, arrays
 from interpolation_error.setting import Setting
+from interpolation_error.study import DIRECTIONS, THEORIES
+from interpolation_error.study_table import all_heads
 from interpolation_error.tables import CONFIDENCE, combine, jackknife_slopes
 
 Array = NDArray[np.float64]
@@ -128,6 +130,8 @@ def measured(spec: Mapping[str, Any], read: Reader) -> dict[str, dict[str, Measu
     -------
     dict of str to dict of str to Measured
     """
+    if "study" in spec:
+        return _study(spec, read)
     predicted = read(spec["theory"])
     panels: dict[str, dict[str, Measured]] = {}
     for one in spec["series"]:
@@ -146,6 +150,29 @@ def measured(spec: Mapping[str, Any], read: Reader) -> dict[str, dict[str, Measu
                 one["other_simulation"],
             )
     return panels
+
+
+def _study(spec: Mapping[str, Any], read: Reader) -> dict[str, dict[str, Measured]]:
+    """Return a study's heads: a panel for each signal, a curve for each theory."""
+    found = all_heads(spec, read)
+    n, p, at = found.tokens, found.dimension, spec["heads"]
+    setting = Setting("attention", n, p, at["snr"], at["gamma"], spec["nonlinearity"])
+    heads = found.draws.shape[1]
+    return {
+        direction: {
+            theory: Measured(
+                *(direction, theory, "head", [setting] * heads),
+                shape=(1, heads),
+                draws=found.draws[:, :, number],
+                predicted=found.predicted[theory][:, number],
+                finite_size=np.full(heads, np.nan),
+                x=tuple(range(heads)),
+                files=found.files,
+            )
+            for theory in THEORIES
+        }
+        for number, direction in enumerate(DIRECTIONS)
+    }
 
 
 def _measured(

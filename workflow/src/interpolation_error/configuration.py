@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from interpolation_error import nonlinearity as nonlinearities
-from interpolation_error import tokens_file
+from interpolation_error import study_configuration, tokens_file
 from interpolation_error.curve import FIELDS, WHOLE, Curve, at
 from interpolation_error.figure import (
     QUANTITIES,
@@ -37,6 +37,7 @@ from interpolation_error.setting import (
     UserFunction,
     Weights,
 )
+from interpolation_error.study import DIRECTIONS, THEORIES, Study
 
 PLACES = ("gamma", "snr", "tokens", "dimension", "aspect_ratio", "alignment")
 """What a region of a claim may be bounded by, beside what its panels sweep."""
@@ -62,6 +63,8 @@ class Configuration:
         How many draws one simulation job takes, None for all.
     figures : tuple of Figure
         The figures, within the preset's limits.
+    studies : tuple of Study
+        Those of pretrained weights among them, which have no panels and curves.
     claims : dict
         The statements to test, by id.
     """
@@ -71,6 +74,7 @@ class Configuration:
     results: Path
     replicates_per_job: int | None
     figures: tuple[Figure, ...]
+    studies: tuple[Study, ...]
     claims: dict[str, Any]
 
 
@@ -110,11 +114,19 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
     limits = Limits(
         size_divisor=preset["size_divisor"], **(preset.get("at_most") or {})
     )
-    figures = []
+    figures, studies = [], []
     for name in preset["figures"]:
-        path = root / "figures" / name / "figure.yaml"
+        path = root / "figures" / name / "study.yaml"
+        if path.is_file():
+            studies.append(read_study(path, root, config, where, limits))
+            continue
+        path = path.with_name("figure.yaml")
         if not path.is_file():
-            known = sorted(p.parent.name for p in root.glob("figures/*/figure.yaml"))
+            known = sorted(
+                p.parent.name
+                for kind in ("figure", "study")
+                for p in root.glob(f"figures/*/{kind}.yaml")
+            )
             raise ConfigurationError(
                 f"config/presets/{config['preset']}.yaml: figures: there is no "
                 f"{name!r}; allowed: {', '.join(known)}"
@@ -128,8 +140,50 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
         results=Path(config["results"]),
         replicates_per_job=None if per_job == "all" else per_job,
         figures=tuple(figures),
+        studies=tuple(studies),
         claims=read_claims(root),
     )
+
+
+def read_study(
+    path: Path, root: Path, config: Mapping[str, Any], where: str, limits: Limits
+) -> Study:
+    """Return the study that a ``study.yaml`` defines, of the configured transformer.
+
+    Parameters
+    ----------
+    path : Path
+        The definition.
+    root : Path
+        Folder that holds ``config`` and ``figures``.
+    config : mapping
+        The checked configuration, which names the transformer.
+    where : str
+        Name of the configuration's source, for messages.
+    limits : Limits
+        Of the preset.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    ConfigurationError
+        If anything in it is wrong; one line with file and key.
+    """
+    shown = _shown(path, root)
+    definition = read_yaml(path, root)
+    _validate(definition, root / "config/schemas/study.schema.yaml", shown)
+    chosen = config.get("pretrained") or {"source": "minilm"}
+    results = Path(config["results"])
+    # Here for its own line; the study asks for it again.
+    _located(f"{where}: pretrained", study_configuration.model, chosen, results)
+    made: Study = _located(
+        *(shown, study_configuration.study, definition, path.parent),
+        *(chosen, results, limits),
+    )
+    return made
 
 
 def read_claims(root: Path) -> dict[str, Any]:
@@ -159,13 +213,26 @@ def read_claims(root: Path) -> dict[str, Any]:
     for name, claim in claims.items():
         here = f"{where}: claims.{name}"
         definition = root / "figures" / claim["figure"] / "figure.yaml"
-        if not definition.is_file():
+        if definition.with_name("study.yaml").is_file():
+            figure = _STUDY
+        elif definition.is_file():
+            figure = read_yaml(definition, root)
+        else:
             raise ConfigurationError(f"{here}.figure: there is no {claim['figure']!r}")
-        figure = read_yaml(definition, root)
         _check_statistic(here, claim)
         for region, content in claim["regions"].items():
             _check_region(f"{here}.regions.{region}", figure, claim, content)
     return claims
+
+
+# A study as its claims see it: a panel for each direction of the signal, a curve for
+# each theory that its heads are held against.
+_STUDY: Mapping[str, Any] = {
+    "panels": {
+        direction: {"curves": dict.fromkeys(THEORIES), "sweep": {"parameter": "head"}}
+        for direction in DIRECTIONS
+    }
+}
 
 
 def _check_statistic(where: str, claim: Mapping[str, Any]) -> None:

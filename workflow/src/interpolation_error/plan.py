@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from interpolation_error.curve import Curve
 from interpolation_error.figure import QUANTITIES, Figure, Panel
 from interpolation_error.identity import KEY_LENGTH, Identity
 from interpolation_error.setting import HermiteMix, Noise, UserFunction
+from interpolation_error.study import Model, Study, tokens_at
 
 MODULES = {
     "data": "data",
@@ -23,6 +24,10 @@ MODULES = {
     "table": "gather",
     "figure": "drawing",
     "claims": "claims_table",
+    "study_simulation": "study_simulation",
+    "study_theory": "study_prediction",
+    "study_table": "study_table",
+    "study_figure": "study_drawing",
 }
 """The module that makes each kind of thing; its imports are in the key."""
 
@@ -33,8 +38,8 @@ class Item:
 
     Parameters
     ----------
-    kind : {"data", "tokens", "simulation", "theory", "table", "figure", "claims"}
-        What it is.
+    kind : str
+        What it is, a key of :data:`MODULES`.
     name : str
         Its readable name.
     spec : dict
@@ -92,6 +97,38 @@ class FigurePlan:
 
 
 @dataclass(frozen=True)
+class StudyPart:
+    """A part of a study: simulated and predicted by the same specification.
+
+    ``simulation`` is None for what is only described, ``dataset`` for real tokens.
+    """
+
+    name: str
+    model: Model
+    simulation: Item | None
+    theory: Item
+    dataset: Item | None = None
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study's arrays, its tables and its picture."""
+
+    study: Study
+    parts: tuple[StudyPart, ...]
+    table: Item
+    picture: Item
+
+    def items(self) -> Iterator[Item]:
+        """Yield every array, datasets first."""
+        yield from {p.dataset.stem: p.dataset for p in self.parts if p.dataset}.values()
+        for part in self.parts:
+            if part.simulation:
+                yield part.simulation
+            yield part.theory
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that a configuration asks for.
 
@@ -103,6 +140,8 @@ class Plan:
         sha256 of the style sheet.
     figures : dict of str to FigurePlan
         By name.
+    studies : dict of str to StudyPlan
+        By name.
     claims : Item
         The verdicts on all statements.
     """
@@ -110,6 +149,7 @@ class Plan:
     configuration: Configuration
     style: str
     figures: dict[str, FigurePlan] = field(init=False, hash=False)
+    studies: dict[str, StudyPlan] = field(init=False, hash=False)
     claims: Item = field(init=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -117,10 +157,15 @@ class Plan:
             figure.name: _figure_plan(figure, self.configuration, self.style)
             for figure in self.configuration.figures
         }
+        studies = {
+            study.name: study_plan(study, self.configuration.seed, self.style)
+            for study in self.configuration.studies
+        }
         object.__setattr__(self, "figures", plans)
-        object.__setattr__(self, "claims", self._claims(plans))
+        object.__setattr__(self, "studies", studies)
+        object.__setattr__(self, "claims", self._claims({**plans, **studies}))
 
-    def _claims(self, plans: dict[str, FigurePlan]) -> Item:
+    def _claims(self, plans: Mapping[str, FigurePlan | StudyPlan]) -> Item:
         """Return the verdicts, which depend on the arrays of the figures they name."""
         # Lists keep the order of the file, which canonical JSON would sort away.
         claims = [
@@ -148,10 +193,10 @@ class Plan:
 
     def datasets(self) -> dict[str, Item]:
         """Return every dataset by its stem."""
-        return {
-            simulation.dataset.stem: simulation.dataset
-            for simulation in self.simulations().values()
-        }
+        figures = [simulation.dataset for simulation in self.simulations().values()]
+        parts = [part for study in self.studies.values() for part in study.parts]
+        studies = [part.dataset for part in parts if part.dataset]
+        return {dataset.stem: dataset for dataset in [*figures, *studies]}
 
     def arrays(self) -> Iterator[str]:
         """Yield the path of every cached array, below the results folder."""
@@ -161,6 +206,10 @@ class Plan:
             yield simulation.item.cached
         for plan in self.figures.values():
             yield plan.theory.cached
+        for study in self.studies.values():
+            for item in study.items():
+                if item.kind != "data":
+                    yield item.cached
 
 
 def _figure_plan(
@@ -252,3 +301,108 @@ def _readable(curve: Curve) -> str:
     swept = "-".join(reversed(curve.swept))
     words = [measure, curve.setting.estimator, function, "against", swept]
     return "-".join(word for word in words if word)
+
+
+def study_plan(study: Study, seed: int, style: str) -> StudyPlan:
+    """Return the plan of a study: a job a layer, an aspect ratio, and the words.
+
+    Parameters
+    ----------
+    study : Study
+        The definition.
+    seed : int
+        Root seed.
+    style : str
+        sha256 of the style sheet.
+
+    Returns
+    -------
+    StudyPlan
+    """
+    how = {"nonlinearity": study.nonlinearity, "diagonal": study.diagonal}
+    heads = dataclasses.asdict(study.heads)
+    drawn = {"seed": seed, "replicates": list(range(study.replicates))}
+    parts = [_study_part("description", "description", study.model, {})]
+    for layer in range(study.model.layers):
+        spec = {**how, **heads, **drawn, "layer": layer}
+        parts.append(_with_noise(study, "heads", f"heads-layer{layer}", spec))
+    drawn["replicates"] = list(range(study.sweeps.replicates))
+    for ratio in study.sweeps.aspect_ratios:
+        swept = {"penalties": study.sweeps.gamma, "signals": study.sweeps.snr}
+        spec = {**how, **heads, **drawn, **swept, "aspect_ratio": ratio}
+        parts.append(_with_noise(study, "sweeps", f"sweeps-ratio{ratio:g}", spec))
+    if study.words is not None:
+        words = {
+            **how,
+            "words": study.words.words,
+            "vocabulary": study.words.vocabulary_sha256,
+            "aspect_ratios": study.words.aspect_ratios,
+            "gamma": study.words.gamma,
+            "seed": seed,
+            "replicates": list(range(study.words.replicates)),
+        }
+        parts.append(_study_part("words", "words", study.words.model, words))
+    named = [
+        {
+            "part": part.theory.spec["part"],
+            "theory": part.theory.cached,
+            "simulation": part.simulation.cached,
+            "aspect_ratio": part.theory.spec.get("aspect_ratio"),
+            "model": part.model.name,
+            "dimension": part.model.dimension,
+            "heads": part.model.heads,
+        }
+        for part in parts
+        if part.simulation is not None
+    ]
+    words_at = None
+    if study.words is not None:
+        ratios = study.words.aspect_ratios
+        words_at = {"aspect_ratios": ratios, "gamma": study.words.gamma}
+    spec = {
+        "study": study.name,
+        "model": study.model.name,
+        "dimension": study.model.dimension,
+        "nonlinearity": study.nonlinearity,
+        "heads": heads,
+        "sweeps": {"gamma": study.sweeps.gamma, "snr": study.sweeps.snr},
+        "words": words_at,
+        "description": parts[0].theory.cached,
+        "parts": named,
+    }
+    table = Item("study_table", f"{study.name}-table", spec)
+    drawing = {"title": study.title, "model": study.model.name, "heads": heads}
+    picture = Item(
+        "study_figure",
+        f"{study.name}-figure",
+        {"table": table.stem, "drawing": drawing, "style": style},
+    )
+    return StudyPlan(study, tuple(parts), table, picture)
+
+
+def _study_part(
+    kind: str,
+    name: str,
+    model: Model,
+    spec: dict[str, Any],
+    dataset: Item | None = None,
+) -> StudyPart:
+    whole = {**spec, "part": kind, "model": model.spec()}
+    name = f"{model.layers}x{model.heads}-{name}"
+    simulation = None
+    if kind != "description":
+        simulation = Item("study_simulation", name, whole)
+    return StudyPart(
+        name, model, simulation, Item("study_theory", name, whole), dataset
+    )
+
+
+def _with_noise(study: Study, kind: str, name: str, spec: dict[str, Any]) -> StudyPart:
+    """Return a part that reads draws of the noise, one dataset for all parts."""
+    ratios = (study.heads.aspect_ratio, *study.sweeps.aspect_ratios)
+    n, p = tokens_at(study.model.dimension, min(ratios)), study.model.dimension
+    draws = max(study.replicates, study.sweeps.replicates)
+    drawn = {"seed": spec["seed"], "replicates": list(range(draws))}
+    size = {"tokens": n, "dimension": p}
+    dataset = Item("data", f"n{n}-p{p}-draw0to{draws - 1}", {**size, **drawn})
+    return _study_part(kind, name, study.model, spec, dataset)

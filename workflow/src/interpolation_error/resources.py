@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from interpolation_error.plan import Plan, Simulation
+from interpolation_error.plan import Plan, Simulation, StudyPart
 from interpolation_error.setting import Setting
 from interpolation_error.simulation import FEW, peak_memory
 
@@ -40,6 +40,22 @@ def simulation_memory(simulation: Simulation) -> int:
     measure = simulation.curve.measure
     largest = max(_working_memory(setting, measure) for setting in simulation.curve)
     return dataset_memory(simulation.dataset.spec) + _megabytes(largest)
+
+
+def study_memory(part: StudyPart) -> int:
+    """Return the megabytes that simulating or predicting a part of a study needs.
+
+    The weights of the whole model, the noise of all draws, and for one draw scores,
+    attention matrix and its working copies; or the blocks of a prediction.
+    """
+    model = part.model
+    p = model.dimension
+    weights = FLOAT * 8 * model.layers * p**2
+    if part.dataset is None:
+        return BASE_MEMORY + _megabytes(weights + FLOAT * 20 * p**2)
+    n = part.dataset.spec["tokens"]
+    working = FLOAT * (5 * n**2 + 4 * n * p + 20 * p**2)
+    return dataset_memory(part.dataset.spec) + _megabytes(weights + working)
 
 
 def dataset_seconds(spec: dict[str, Any]) -> float:
