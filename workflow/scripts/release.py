@@ -23,10 +23,13 @@ def main(arguments: argparse.Namespace) -> None:
     config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
     loaded = configuration.load({**config, "preset": "paper"}, ROOT, "config")
     folder = loaded.results / "paper"
-    for figure in loaded.figures:
-        target = ROOT / "figures" / figure.name
-        shutil.copy(folder / "tables" / f"{figure.name}.csv", target / "reference.csv")
-        shutil.copy(folder / "figures" / f"{figure.name}.png", target / "reference.png")
+    for shown in (*loaded.figures, *loaded.studies):
+        target = ROOT / "figures" / shown.name
+        shutil.copy(folder / "tables" / f"{shown.name}.csv", target / "reference.csv")
+        shutil.copy(folder / "figures" / f"{shown.name}.png", target / "reference.png")
+    for study in loaded.studies:
+        fits = folder / "tables" / f"{study.name}_fits.csv"
+        shutil.copy(fits, ROOT / "figures" / study.name / "reference_fits.csv")
     shutil.copy(folder / "claims.csv", ROOT / "figures/claims.csv")
     page = (folder / "claims.md").read_text("utf-8")
     rows = [

@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> None:
     config["preset"] = arguments.preset
     loaded = configuration.load(config, ROOT, "config/config.yaml")
     folder = loaded.results / loaded.preset
-    names = [figure.name for figure in loaded.figures]
+    names = [shown.name for shown in (*loaded.figures, *loaded.studies)]
     tables = [folder / "tables" / f"{name}.csv" for name in names]
     rows = [
         row
@@ -57,7 +57,10 @@ def shares(name: str, table: pd.DataFrame, by: Sequence[str] = ()):
         if len(rows):
             expected = rows["replicates"].map(expected_share).mean()
             limit = within(rows["residual_in_standard_errors"])
-            finite_size = within(rows["residual_at_finite_size"])
+            # Which a study has for a few of its points only, and not in this table.
+            finite_size = None
+            if "residual_at_finite_size" in rows:
+                finite_size = within(rows["residual_at_finite_size"])
             yield name, *words, len(rows), limit, finite_size, expected
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from interpolation_error.plan import Plan, Simulation, StudyPart
 from interpolation_error.setting import Setting
 from interpolation_error.simulation import FEW, peak_memory
+from interpolation_error.study import DIRECTIONS, WORDS, tokens_at
 
 BASE_MEMORY = 400
 """Megabytes of a job that holds no large array: the interpreter and its imports."""
@@ -58,6 +59,44 @@ def study_memory(part: StudyPart) -> int:
     return dataset_memory(part.dataset.spec) + _megabytes(weights + working)
 
 
+def study_seconds(part: StudyPart) -> tuple[float, float]:
+    """Return about how long simulating and predicting a part of a study take.
+
+    A prediction decomposes p by p matrices, a head at a time.
+    """
+    model, spec = part.model, part.theory.spec
+    p, scale = model.dimension, (model.dimension / 384) ** 2
+    every = model.layers * model.heads
+    match spec["part"]:
+        case "description":
+            return 0.0, START + 0.05 * every * scale
+        case "heads":
+            n = tokens_at(p, spec["aspect_ratio"])
+            points = model.heads * len(DIRECTIONS) * len(spec["replicates"])
+            simulated = points * _any_weights_seconds(n, p)
+            predicted = 0.5 * model.heads * scale
+        case "sweeps":
+            n = tokens_at(p, spec["aspect_ratio"])
+            points = len(DIRECTIONS) * (1 + len(spec["signals"]))
+            # A head, and two stand-ins whose products with the tokens are p by p.
+            each = 3 * _any_weights_seconds(n, p) + 8 * p**2 * n / RATE
+            simulated = points * len(spec["replicates"]) * each
+            predicted = 12.0 + 5 * scale
+        case _:
+            sizes = [tokens_at(p, ratio) for ratio in spec["aspect_ratios"]]
+            each = sum(_any_weights_seconds(n, p) for n in sizes)
+            draws = len(WORDS) * len(spec["replicates"])
+            simulated = draws * every * each
+            predicted = 0.2 * every * scale
+    return START + simulated, START + predicted
+
+
+def _any_weights_seconds(n: int, p: int) -> float:
+    """Return about how long one error with any attention weights takes."""
+    small, large = sorted((n, p))
+    return n**2 * ENTRY + (2 * p * n**2 + small**2 * large) / RATE
+
+
 def dataset_seconds(spec: dict[str, Any]) -> float:
     """Return about how long drawing a dataset takes on one core."""
     entries: int = spec["tokens"] * spec["dimension"] * len(spec["replicates"])
@@ -102,7 +141,8 @@ def costs(plan: Plan) -> dict[str, Cost]:
     Returns
     -------
     dict of str to Cost
-        By stage: data, simulation, theory, and figures with their tables and verdicts.
+        By stage: data, simulation, theory, figures with their tables and verdicts, and
+        studies of pretrained weights, if there are any.
     """
     datasets = [item.spec for item in plan.datasets().values()]
     simulations = list(plan.simulations().values())
@@ -117,7 +157,7 @@ def costs(plan: Plan) -> dict[str, Cost]:
         for curve in figure.predicted_at_finite_size()
         for setting in curve
     )
-    return {
+    stages = {
         "data": Cost(
             len(datasets),
             sum(map(dataset_seconds, datasets)),
@@ -138,6 +178,17 @@ def costs(plan: Plan) -> dict[str, Cost]:
             2 * figures + 1, 8 * START * figures, BASE_MEMORY, 2.0 * figures
         ),
     }
+    parts = [part for study in plan.studies.values() for part in study.parts]
+    if parts:
+        jobs = sum(1 + (part.simulation is not None) for part in parts)
+        seconds = sum(sum(study_seconds(part)) for part in parts)
+        studies = len(plan.studies)
+        stages["studies"] = Cost(
+            # With two jobs each for tables and picture.
+            *(jobs + 2 * studies, seconds + 8 * START * studies),
+            *(max(map(study_memory, parts)), 0.1 * jobs + 5.0 * studies),
+        )
+    return stages
 
 
 def _finite_size_seconds(setting: Setting) -> float:

@@ -1,0 +1,97 @@
+"""The study of a transformer runs, from weights in a file to picture and verdicts."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from conftest import copy_project
+from safetensors.numpy import save_file
+
+from interpolation_error.pretrained import LAYOUTS
+
+P, HEADS, ROWS = 24, 2, 6
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run on made-up weights of one layer."""
+    clone = copy_project(tmp_path_factory.mktemp("study") / "clone")
+    generator = np.random.default_rng(1)
+    names = LAYOUTS["bert"]
+    tensors = {
+        name.format(layer=0): generator.standard_normal((P // 2, P), dtype=np.float32)
+        for name in (names.query, names.key)
+    }
+    save_file(tensors, clone.folder / "weights.safetensors")
+    (clone.folder / "config/presets/miniature.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "figures": ["pretrained_weights"],
+                "replicates_per_job": "all",
+                "size_divisor": 1,
+                "at_most": {"points": 1, "replicates": 3},
+            }
+        )
+    )
+    clone.edit("config/config.yaml", use_the_file)
+    clone.said = clone.build()
+    return clone
+
+
+def use_the_file(config):
+    file = {"file": "weights.safetensors", "layout": "bert", "heads": HEADS}
+    config["pretrained"] = {"source": "path", **file, "name": "mine", "words": False}
+
+
+def test_it_makes_picture_tables_and_verdicts(finished):
+    run = finished.run_folder
+    for kind in ("pdf", "png", "svg"):
+        assert (run / f"figures/pretrained_weights.{kind}").stat().st_size > 10_000
+    table = pd.read_csv(run / "tables/pretrained_weights.csv")
+    assert set(table["model"]) == {"mine"}
+    assert set(table["part"]) == {"heads", "sweep"}
+    claims = json.loads((run / "claims.json").read_text())["claims"]
+    mine = [one for one in claims if one["figure"] == "pretrained_weights"]
+    assert {one["claim"] for one in mine} == {
+        "real_heads",
+        "assumption_1_of_real_heads",
+    }
+    assert all(one["points"] == HEADS and one["draws"] == 3 for one in mine)
+    assert all(one["arrays"] for one in mine)
+
+
+def test_a_second_run_does_nothing(finished):
+    assert "Nothing to be done" in finished.build()
+
+
+def job(finished, script):
+    """Return the command of a job that was run, as Snakemake keeps it."""
+    said = finished.build("--dry-run", "--forceall", "--printshellcmds")
+    found = re.search(rf"python workflow/scripts/{script}.*", said)
+    assert found, said
+    return found[0].partition(" > ")[0]
+
+
+def test_weights_that_changed_since_the_run_was_planned_are_refused(finished):
+    command = job(finished, "simulate_study.py")
+    path = finished.folder / "weights.safetensors"
+    before = path.read_bytes()
+    path.write_bytes(before[:-1] + b"?")
+    try:
+        done = subprocess.run(
+            command.replace("python", sys.executable, 1),
+            shell=True,
+            cwd=finished.folder,
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        path.write_bytes(before)
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert re.match(r"error: \S*weights.safetensors has the wrong sha256", line)
