@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FormatStrFormatter,
@@ -16,7 +17,12 @@ from matplotlib.ticker import (
     NullFormatter,
 )
 
-from interpolation_error.drawing import AXIS_LABELS, QUANTITY_LABELS
+from interpolation_error.drawing import (
+    AXIS_LABELS,
+    FEW_DECADES,
+    QUANTITY_LABELS,
+    SUBS,
+)
 
 SIGNALS = {
     "singular": ("along singular vector", "#0072B2", "o"),
@@ -184,11 +190,12 @@ def _words(axis: Axes, words: pd.DataFrame) -> None:
                 markersize=6,
                 fillstyle="full" if signal == "real words" else "none",
             )
+    axis.plot([], [], "*", color="0.4", markersize=6, label="linear regression")
     _diagonal(axis, words, "predicted")
     snr, gamma = words[["snr", "gamma"]].iloc[0]
     axis.set_title(
         f"real words, heads of {words['model'].iloc[0]}\n"
-        rf"$\|\mu\|^2$ = {snr:.1f}, $\gamma$ = {gamma:g}; stars: regression"
+        rf"$\|\mu\|^2$ = {snr:.1f}, $\gamma$ = {gamma:g}"
     )
     axis.legend(fontsize="x-small")
 
@@ -223,13 +230,18 @@ def _diagonal(axis: Axes, rows: pd.DataFrame, theory: str) -> None:
     axis.plot(ends, ends, color="0.4", linewidth=0.8, zorder=1)
     axis.set_xscale("log")
     axis.set_yscale("log")
-    for part in (axis.xaxis, axis.yaxis):
-        if ends[1] < 100 * ends[0]:
-            part.set_major_formatter(FormatStrFormatter("%g"))
-            part.set_minor_formatter(NullFormatter())
-            part.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    _plain(axis.xaxis, *ends)
+    _plain(axis.yaxis, *ends)
     axis.set_xlabel("predicted error (band: ± 10 %)")
     axis.set_ylabel(r"simulated error $E$")
+
+
+def _plain(part: Axis, low: float, high: float) -> None:
+    """Write plain numbers along a logarithmic axis that spans few decades."""
+    if high < FEW_DECADES * low:
+        part.set_major_locator(LogLocator(subs=SUBS))
+        part.set_major_formatter(FormatStrFormatter("%g"))
+        part.set_minor_formatter(NullFormatter())
 
 
 def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
@@ -252,10 +264,9 @@ def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
             zorder=3,
         )
     axis.set_xscale("log")
-    if swept == "snr":
-        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_yscale("log")
+    _plain(axis.xaxis, *axis.get_xlim())
+    _plain(axis.yaxis, *axis.get_ylim())
     fixed, symbol = ("snr", r"\|\mu\|^2") if swept == "gamma" else ("gamma", r"\gamma")
     value = rows[fixed].dropna().iloc[0]
     ratio = f"$p/n$ = {rows['dimension'].iloc[0] / rows['tokens'].iloc[0]:.2g}"
