@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interpolation_error import configuration, data
+from interpolation_error import configuration, data, simulation, study_table, theory
 from interpolation_error.experiment import simulate_curve
 from interpolation_error.figure import QUANTITIES
 from interpolation_error.prediction import predict_line
+from interpolation_error.study import DIRECTIONS
 from interpolation_error.tables import COLUMNS, combine, mean_interval
 
 ROOT = Path(__file__).parents[1]
@@ -84,3 +85,41 @@ def test_the_simulated_numbers_of_figure_1a():
     columns = ["simulated_mean", "simulated_low", "simulated_high"]
     for column, values in zip(columns, mean_interval(errors), strict=True):
         np.testing.assert_allclose(rows[column], values, rtol=1e-6)
+
+
+def test_the_numbers_of_the_study_hang_together():
+    folder = ROOT / "figures/pretrained_weights"
+    table = pd.read_csv(folder / "reference.csv")
+    assert tuple(table.columns) == study_table.COLUMNS
+    heads = table[table["part"] == "heads"]
+    assert set(heads["model"]) == {"GPT-2"}
+    assert len(heads) == 12 * 12 * len(DIRECTIONS)
+    regression = table[(table["weights"] == "regression") & (table["part"] == "sweep")]
+    ratio = regression["dimension"] / regression["tokens"]
+    limit = theory.linear_regression_error(
+        regression["gamma"], ratio, regression["snr"]
+    )
+    np.testing.assert_allclose(regression["predicted"], limit, rtol=1e-9)
+    claims = pd.read_csv(ROOT / "figures/claims.csv")
+    claims = claims[claims["claim"] == "real_heads"].set_index("region")
+    residual = heads["simulated_mean"] / heads["predicted"] - 1
+    found = residual.groupby(heads["signal"]).mean()
+    wanted = claims.loc["random signal", "estimate"]
+    np.testing.assert_allclose(found["random"], wanted, rtol=1e-5)
+
+
+def test_the_simulated_numbers_of_real_regression_in_the_study():
+    """Regression of the study needs no weights but for the direction of a signal."""
+    table = pd.read_csv(ROOT / "figures/pretrained_weights/reference.csv")
+    at = (table["weights"] == "regression") & (table["signal"] == "random")
+    at &= (table["swept"] == "gamma") & (table["tokens"] == 384)
+    rows = table[at].dropna(subset="simulated_mean")
+    seed = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)["seed"]
+    y = data.alternating_labels(384)
+    errors = []
+    for draw in range(5):
+        mu = math.sqrt(2) * data.directions(seed, draw, 768, count=1)[0]
+        X = data.signal_plus_noise(data.noise(seed, draw, 768, 384), y, mu)
+        errors.append(simulation.linear_regression_error(X, y, rows["gamma"]))
+    mean, _, _ = mean_interval(np.stack(errors))
+    np.testing.assert_allclose(rows["simulated_mean"], mean, rtol=1e-6)
