@@ -23,7 +23,7 @@ if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import configuration, plan, resources, store
+from interpolation_error import configuration, one_run, plan, resources, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)
@@ -55,6 +55,7 @@ CACHE = f"{RESULTS}/cache"
 RUN = f"{RESULTS}/{CONFIGURATION.preset}"
 LOGS = f"{RUN}/logs"
 ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
+CLAIMED = []
 
 
 def finished(name):
@@ -84,6 +85,14 @@ def missing_dataset(wildcards):
     if Path(f"{RESULTS}/{simulation(wildcards).item.cached}").exists():
         return []
     return dataset(wildcards)
+
+
+onstart:
+    try:
+        # Kept until this process ends, however it ends.
+        CLAIMED.append(one_run.claim(Path(RUN)))
+    except ValueError as error:
+        raise WorkflowError(str(error))
 
 
 wildcard_constraints:
