@@ -74,7 +74,7 @@ def test_help_names_every_target():
         (("verify", "PRESET=quick"), "verify.py --preset quick"),
         (
             ("verify", "FIGURE=heads", "FIGURES=1", "RECOMPUTE=5%", "SAMPLE=7"),
-            "--figure heads --redraw --recompute '5%' --sample '7'",
+            "--recompute '5%' --sample '7'",
         ),
         (("compare", "A=results", "B=b c"), "compare.py 'results' 'b c'"),
         (("test-damage",), "-m damage"),

@@ -218,6 +218,21 @@ def json_agree(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
+def in_order_of(made: Any, said: Any) -> Any:
+    """Return a JSON content with its keys in the order of one that it agrees with.
+
+    Examples
+    --------
+    >>> in_order_of({"b": 1.0, "a": [2.0]}, {"a": [2.1], "b": 1.1})
+    {'b': 1.1, 'a': [2.1]}
+    """
+    if isinstance(made, dict):
+        return {key: in_order_of(made[key], said[key]) for key in made}
+    if isinstance(made, list):
+        return [in_order_of(*pair) for pair in zip(made, said, strict=True)]
+    return said
+
+
 def first_line(found: str, made: str) -> str:
     """Return the first line that differs, short."""
     pairs = zip(found.splitlines(), made.splitlines(), strict=False)

@@ -333,7 +333,8 @@ class _Verifier:
         key, code = item.identity.key, item.identity.code
         said = _json(self.results / f"{self.preset}/claims.json")
         if not self.exact and agreement.json_agree(said, {"key": key, "claims": found}):
-            found = said["claims"]  # the other forms must follow from these very digits
+            # The other forms must follow from these very digits.
+            found = agreement.in_order_of(found, said["claims"])
         self.verdicts = found
         content = {"key": key, "claims": found}
         csv = claims_table.rows(found).to_csv(index=False, float_format="%.6g")
