@@ -6,6 +6,11 @@ FIGURE =
 CORES = all
 PYTHON = python3
 LOGGER = plain
+RECOMPUTE =
+SAMPLE =
+FIGURES =
+A =
+B =
 
 RESULTS = results
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
@@ -17,6 +22,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 .PHONY: figures setup test check benchmark lock cost references prune clean-data clean help
+.PHONY: verify compare test-damage
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
 	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
@@ -25,9 +31,20 @@ figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regress
 setup: ## .venv from the lock in envs/
 	@sh envs/setup.sh "$(PYTHON)"
 
+verify: setup ## the finished run against its parameters, code and checksums; RECOMPUTE=5%
+	@python workflow/scripts/verify.py --preset $(PRESET) \
+		$(if $(FIGURE),--figure $(FIGURE)) $(if $(FIGURES),--redraw) \
+		$(if $(RECOMPUTE),--recompute '$(RECOMPUTE)') $(if $(SAMPLE),--sample '$(SAMPLE)')
+
+compare: setup ## two results folders, A= and B=: what differs, and by how much
+	@python workflow/scripts/compare.py '$(A)' '$(B)'
+
 test: setup ## tests and examples, about 5 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		pytest -n auto -m "not site and not damage and not cluster"
+
+test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests
 
 check: setup ## format, lint and types
 	ruff format --check
@@ -64,6 +81,8 @@ help: ## this list
 	@echo
 	@echo "PRESET=paper   size of the run: paper, quick (minutes) or smoke (seconds)"
 	@echo "FIGURE=        one figure, by its folder in figures/"
+	@echo "RECOMPUTE=     verify: share of the curves to compute again from seeds; SAMPLE= which"
+	@echo "FIGURES=1      verify: draw the pictures again too"
 	@echo "CORES=all      how many jobs run at once, within 80 % of the memory"
 	@echo "PYTHON=python3 what .venv is made with, from 3.11 to 3.14"
 	@echo "LOGGER=plain   one line a job with the time left; rich: bars, on a terminal"

@@ -12,17 +12,18 @@ include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/pretrained.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/audit.smk"
 
 
 rule all:
     default_target: True
     input:
-        [finished(name) for name in (*PLAN.figures, *PLAN.studies)],
+        [finished(name) for name in PLAN.shown()],
         rules.claims.output,
 
 
 # Each figure by its own name: snakemake linear_regression
-for figure in (*PLAN.figures, *PLAN.studies):
+for figure in PLAN.shown():
 
     rule:
         name:

@@ -1,6 +1,8 @@
 """A cached file proves what it is, and says in one line what is wrong with it."""
 
+import os
 import shutil
+import subprocess
 
 import h5py
 import numpy as np
@@ -129,9 +131,20 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(path, tmp_path):
 
 def test_what_a_killed_process_left_is_cleared_by_the_next(path, identity, tmp_path):
     arrays = store.read(path)
-    (tmp_path / f".{path.stem}.1.draft.h5").write_text("half")
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    for number in (killed.pid, "no number"):
+        (tmp_path / f".{path.stem}.{number}.draft.h5").write_text("half")
     store.write(path, arrays, identity)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_another_process_is_writing_is_left_alone(path, identity, tmp_path):
+    arrays = store.read(path)
+    draft = tmp_path / f".{path.stem}.{os.getppid()}.draft.h5"
+    draft.write_text("half")
+    store.write(path, arrays, identity)
+    assert draft.read_text() == "half"
 
 
 def test_values_types_shapes_and_names_are_all_in_the_checksum():

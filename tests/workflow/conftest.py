@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import configuration
+from interpolation_error import configuration, store
+from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "config", "envs", "figures", "profiles", "workflow")
@@ -51,14 +52,41 @@ class Clone:
         """Run Snakemake here and return the finished process, output as text."""
         return subprocess.run(**self._command(*arguments, **options), timeout=240)
 
+    def script(self, name, *arguments):
+        """Run one of the scripts here and return the finished process."""
+        command = [sys.executable, f"workflow/scripts/{name}.py", *arguments]
+        environment = dict(os.environ, COLUMNS="200")
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+
+    def verify(self, *arguments):
+        """Verify the run here by the command, and return the finished process."""
+        return self.script("verify", "--preset", "miniature", *arguments)
+
+    def plan(self, preset="miniature"):
+        """Return the plan of the run here."""
+        config = configuration.read_yaml(
+            self.folder / "config/config.yaml", self.folder
+        )
+        config |= {"preset": preset, "results": str(self.results)}
+        loaded = configuration.load(config, self.folder, "config/config.yaml")
+        return Plan(loaded, store.file_digest(self.folder / "figures/paper.mplstyle"))
+
+    def start(self):
+        """Start a run in a session of its own and return the process."""
+        return subprocess.Popen(**self._command(cores=1), start_new_session=True)
+
     def kill_when(self, condition):
         """Start a run and kill it with all its jobs as soon as a condition holds."""
-        process = subprocess.Popen(**self._command(cores=1), start_new_session=True)
-        deadline = time.monotonic() + 240
-        while not condition():
-            assert process.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < deadline, "the condition never held"
-            time.sleep(0.02)
+        process = self.start()
+        wait_until(condition, process)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -86,6 +114,15 @@ class Clone:
         text = path.read_text()
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
         path.write_text(text.replace(old, new))
+
+
+def wait_until(condition, process):
+    """Wait for a condition, as long as a process runs that will bring it about."""
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert process.poll() is None, "the process ended before the condition held"
+        assert time.monotonic() < deadline, "the condition never held"
+        time.sleep(0.005)
 
 
 def planned_jobs(said):

@@ -24,7 +24,7 @@ if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import configuration, plan, resources, store
+from interpolation_error import configuration, one_run, plan, resources, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)
@@ -56,11 +56,12 @@ CACHE = f"{RESULTS}/cache"
 RUN = f"{RESULTS}/{CONFIGURATION.preset}"
 LOGS = f"{RUN}/logs"
 ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
+CLAIMED = []
 
 
 def finished(name):
     """Return what exists once a figure is done: its pictures and their manifest."""
-    item = {**PLAN.figures, **PLAN.studies}[name].picture
+    item = PLAN.shown()[name].picture
     pictures = [f"{RUN}/figures/{name}.{kind}" for kind in ("pdf", "png", "svg")]
     return [*pictures, f"{RUN}/tables/{name}.csv", f"{RUN}/manifests/{item.stem}.json"]
 
@@ -101,12 +102,9 @@ def study_part(wildcards):
 
 
 def study_inputs(wildcards, noise=True):
-    """Return what a part reads, by option: weights, and vocabulary or noise."""
+    """Return what a part reads, by option: weights and noise."""
     part = study_part(wildcards)
     found = {"--weights": part.model.file}
-    if "words" in part.theory.spec:
-        vocabulary = Path(part.model.file).with_name("vocab.txt")
-        found["--vocabulary"] = vocabulary.as_posix()
     if noise and part.dataset is not None:
         found["--dataset"] = f"{RESULTS}/{part.dataset.cached}"
     return found
@@ -126,6 +124,14 @@ def missing_study_inputs(which):
         return list(study_inputs(wildcards, noise=which == "simulation").values())
 
     return needed
+
+
+onstart:
+    try:
+        # Kept until this process ends, however it ends.
+        CLAIMED.append(one_run.claim(Path(RUN)))
+    except ValueError as error:
+        raise WorkflowError(str(error))
 
 
 wildcard_constraints:

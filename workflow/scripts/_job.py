@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import os
 import platform
 import resource
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -12,9 +14,11 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 # Scripts compute with the package of the clone they stand in, installed or not.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "workflow/src"))
 
-from interpolation_error.store import StoreError, replacing  # noqa: E402
+from interpolation_error import provenance  # noqa: E402
+from interpolation_error.store import StoreError, file_digest, replacing  # noqa: E402
 
 
 def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser):
@@ -47,6 +51,27 @@ def write_json(path: Path, content: dict) -> None:
         draft.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
+def command() -> str:
+    """Return the command that this process is, without any place of this machine.
+
+    The specification is left out as SPEC: it is an attribute of what is made.
+    """
+    words = [sys.argv[0], *sys.argv[1:]]
+    for place, word in enumerate(words):
+        if words[place - 1] == "--spec":
+            words[place] = "SPEC"
+        elif os.sep in word:
+            words[place] = _below(Path(word).resolve())
+    return shlex.join(["python", *words])
+
+
+def _below(path: Path) -> str:
+    """Return a path below the project; a results folder elsewhere is its results."""
+    if path.is_relative_to(ROOT):
+        return path.relative_to(ROOT).as_posix()
+    return Path("results", *path.parts[-3:]).as_posix()
+
+
 class Stopwatch:
     """Writes what is volatile about a job beside its array, never into it."""
 
@@ -54,7 +79,11 @@ class Stopwatch:
         self.start = time.perf_counter()
 
     def write(self, array: Path) -> None:
-        """Write seconds, peak memory and the kind of machine to ``<array>.json``."""
+        """Write to ``<array>.json`` what the job took, its machine, command and commit.
+
+        The digest of the file's bytes goes with it, which tells damage anywhere in
+        the file before HDF5 stumbles over it.
+        """
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         write_json(
             array.with_suffix(".json"),
@@ -63,7 +92,10 @@ class Stopwatch:
                 "peak_memory_mb": round(
                     peak / (2**20 if sys.platform == "darwin" else 2**10)
                 ),
-                "machine": f"{platform.system()} {platform.machine()}",
+                "machine": provenance.machine(),
                 "python": platform.python_version(),
+                "command": command(),
+                "git": provenance.git_state(ROOT),
+                "sha256": file_digest(array),
             },
         )

@@ -1,36 +1,27 @@
 """Predict one part of a study of pretrained weights, or describe the weights."""
 
 import argparse
+from pathlib import Path
 
-from _job import Stopwatch, run
-from _study import add_files, read_weights, read_words
+from _job import Stopwatch, read_spec, run
 
-from interpolation_error import store, study_prediction
+from interpolation_error import store, study_parts
 from interpolation_error.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read the weights, predict, store, and say what it took."""
     stopwatch = Stopwatch()
-    spec = arguments.spec
-    identity = Identity.of(spec, "study_prediction")
+    identity = Identity.of(arguments.spec, "study_prediction")
     store.check_name(arguments.output, identity)
-    weights = read_weights(arguments)
-    match spec["part"]:
-        case "description":
-            found = study_prediction.describe(weights)
-        case "heads":
-            found = study_prediction.predict_heads(spec, weights)
-        case "sweeps":
-            found = study_prediction.predict_sweeps(spec, weights)
-        case "words":
-            words = read_words(arguments)
-            found = study_prediction.predict_words(spec, weights, *words)
+    found = study_parts.predict(arguments.spec, arguments.weights)
     store.write(arguments.output, found, identity)
     stopwatch.write(arguments.output)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    add_files(parser)
+    parser.add_argument("--spec", type=read_spec, required=True, help="JSON")
+    parser.add_argument("--weights", type=Path, required=True, help="safetensors")
+    parser.add_argument("--output", type=Path, required=True, help="HDF5 to write")
     run(main, parser)

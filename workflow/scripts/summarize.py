@@ -1,7 +1,6 @@
 """Say where a run's figures are, how far theory holds, and what the run cost."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from _job import run
 from tabulate import tabulate
 
 from interpolation_error import configuration
+from interpolation_error.array_check import job_record
 from interpolation_error.plan import Plan
 from interpolation_error.tables import expected_share
 
@@ -74,11 +74,10 @@ def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:
     """Return each stage's share of the seconds that the cached arrays took."""
     seconds: dict[str, float] = {}
     for array in plan.arrays():
-        sidecar = (results / array).with_suffix(".json")
-        if sidecar.is_file():
-            stage = sidecar.parent.name
-            spent = json.loads(sidecar.read_text())["seconds"]
-            seconds[stage] = seconds.get(stage, 0.0) + spent
+        record = job_record(results / array)
+        if record and "seconds" in record:
+            stage = (results / array).parent.name
+            seconds[stage] = seconds.get(stage, 0.0) + record["seconds"]
     total = sum(seconds.values())
     return {stage: spent / total for stage, spent in seconds.items()}
 

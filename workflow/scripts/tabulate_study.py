@@ -21,7 +21,7 @@ def main(arguments: argparse.Namespace) -> None:
             arrays[path] = store.read(arguments.results / path)
         return arrays[path]
 
-    tables = [study_table.tabulate(spec, read), *study_table.describe(spec, read)]
+    tables = study_table.tables(spec, read).values()
     # The manifests of earlier tables go first: they vouch for files about to change.
     for earlier in arguments.manifest.parent.glob(f"{spec['study']}-table-*.json"):
         earlier.unlink()

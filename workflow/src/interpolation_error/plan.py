@@ -85,6 +85,19 @@ class FigurePlan:
     table: Item
     picture: Item
 
+    @property
+    def name(self) -> str:
+        """Name of the figure."""
+        return self.figure.name
+
+    def items(self) -> Iterator[Item]:
+        """Yield every array, draws first."""
+        for simulation in self.simulations:
+            yield simulation.dataset
+        for simulation in self.simulations:
+            yield simulation.item
+        yield self.theory
+
     def predicted_at_finite_size(self) -> Iterator[Curve]:
         """Yield every curve that is predicted at finite size, once."""
         found = {
@@ -119,8 +132,13 @@ class StudyPlan:
     table: Item
     picture: Item
 
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.study.name
+
     def items(self) -> Iterator[Item]:
-        """Yield every array, datasets first."""
+        """Yield every array, draws first."""
         yield from {p.dataset.stem: p.dataset for p in self.parts if p.dataset}.values()
         for part in self.parts:
             if part.simulation:
@@ -163,7 +181,7 @@ class Plan:
         }
         object.__setattr__(self, "figures", plans)
         object.__setattr__(self, "studies", studies)
-        object.__setattr__(self, "claims", self._claims({**plans, **studies}))
+        object.__setattr__(self, "claims", self._claims(self.shown()))
 
     def _claims(self, plans: Mapping[str, FigurePlan | StudyPlan]) -> Item:
         """Return the verdicts, which depend on the arrays of the figures they name."""
@@ -182,6 +200,10 @@ class Plan:
             name: plan.table.stem for name, plan in plans.items() if name in named
         }
         return Item("claims", "claims", {"claims": claims, "figures": figures})
+
+    def shown(self) -> dict[str, FigurePlan | StudyPlan]:
+        """Return all that the run shows, figures and studies, by name."""
+        return {**self.figures, **self.studies}
 
     def simulations(self) -> dict[str, Simulation]:
         """Return every simulation by its stem; figures that share one name it once."""

@@ -18,6 +18,9 @@ from interpolation_error.identity import KEY_LENGTH, Identity, canonical_json
 
 Array = NDArray[np.float64]
 
+DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+"""What h5py raises of a damaged file, depending on where the damage is."""
+
 
 class StoreError(Exception):
     """A cached file is not what it should be; the message is one line with a remedy."""
@@ -51,16 +54,26 @@ def replacing(path: Path) -> Iterator[Path]:
     'done'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in path.parent.glob(
-        f".{glob.escape(path.stem)}.*.draft{path.suffix}"
-    ):
-        abandoned.unlink(missing_ok=True)  # by a process that was killed
+    for other in path.parent.glob(f".{glob.escape(path.stem)}.*.draft{path.suffix}"):
+        if not _lives(other.name.removesuffix(f".draft{path.suffix}")):
+            other.unlink(missing_ok=True)  # by a process that was killed
     draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
     try:
         yield draft
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _lives(name: str) -> bool:
+    """Return whether the process whose number ends a name runs on this machine."""
+    try:
+        os.kill(int(name.rpartition(".")[2]), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
 
 
 def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
@@ -135,7 +148,7 @@ def read_identity(path: Path) -> Identity:
     try:
         with h5py.File(path, "r") as file:
             return _identity(path, file)
-    except OSError as error:
+    except DAMAGED as error:
         raise StoreError(_fault(path, _reason(error))) from None
 
 
@@ -207,7 +220,7 @@ def _load(path: Path) -> tuple[dict[str, Array], Identity, str]:
             identity = _identity(path, file)
             file.visititems(collect)
             return arrays, identity, str(file.attrs["checksum"])
-    except (OSError, RuntimeError) as error:
+    except DAMAGED as error:
         raise StoreError(_fault(path, _reason(error))) from None
 
 
@@ -222,13 +235,14 @@ def _identity(path: Path, file: h5py.File) -> Identity:
         str(file.attrs["versions"]),
         int(file.attrs["schema"]),
     )
-    if identity.key != file.attrs["key"]:
+    if identity.key != str(file.attrs["key"]):
         raise StoreError(_fault(path, "its attributes do not match its key"))
     return identity
 
 
 def _reason(error: Exception) -> str:
-    return f"it cannot be read as HDF5 ({str(error).splitlines()[0]})"
+    said = (str(error).splitlines() or [""])[0].strip("'\"")
+    return f"it cannot be read as HDF5 ({said})"
 
 
 def _fault(path: Path, what: str) -> str:

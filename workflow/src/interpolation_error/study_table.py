@@ -123,6 +123,27 @@ def tabulate(spec: Mapping[str, Any], read: Reader) -> pd.DataFrame:
     return whole.reindex(columns=list(COLUMNS))
 
 
+ENDINGS = ("", "_fits", "_spectra")
+"""What the names of the tables end in, after the study's own."""
+
+
+def tables(spec: Mapping[str, Any], read: Reader) -> dict[str, pd.DataFrame]:
+    """Return all tables of the study, by what their names end in.
+
+    Parameters
+    ----------
+    spec, read
+        As :func:`all_heads` takes them.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        By :data:`ENDINGS`: errors, fits and spectra.
+    """
+    found = [tabulate(spec, read), *describe(spec, read)]
+    return dict(zip(ENDINGS, found, strict=True))
+
+
 def describe(
     spec: Mapping[str, Any], read: Reader
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

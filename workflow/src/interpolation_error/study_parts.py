@@ -1,0 +1,141 @@
+"""Compute a part of a study from its specification: what jobs and audits share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interpolation_error import (
+    download,
+    pretrained,
+    study_prediction,
+    study_simulation,
+    word_tokens,
+)
+
+Array = NDArray[np.float64]
+
+
+def read_weights(spec: Mapping[str, Any], file: Path) -> pretrained.AttentionWeights:
+    """Return the weights of a part, if the file is the one that it names.
+
+    Parameters
+    ----------
+    spec : mapping
+        Specification of the part.
+    file : Path
+        Safetensors file of the model.
+
+    Returns
+    -------
+    AttentionWeights
+
+    Raises
+    ------
+    ValueError
+        If the file is missing or another one, or lacks the weights; one line.
+    """
+    model = spec["model"]
+    _check(file, model["sha256"])
+    return pretrained.read_attention(file, model["layout"], model["heads"])
+
+
+def read_words(spec: Mapping[str, Any], file: Path) -> tuple[Array, Array]:
+    """Return the tokens of a part on real words, and their labels.
+
+    Parameters
+    ----------
+    spec : mapping
+        Specification of the part.
+    file : Path
+        Safetensors file of the model, with its ``vocab.txt`` beside it.
+
+    Returns
+    -------
+    tokens : ndarray of float64, shape (p, words)
+    labels : ndarray of float64, shape (words,)
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_weights`.
+    """
+    vocabulary = file.with_name("vocab.txt")
+    _check(vocabulary, spec["vocabulary"])
+    layout = spec["model"]["layout"]
+    return word_tokens.word_tokens(file, vocabulary, spec["words"], layout)
+
+
+def predict(spec: Mapping[str, Any], file: Path) -> Mapping[str, Array]:
+    """Return what theory says of a part, or what its weights are like.
+
+    Parameters
+    ----------
+    spec, file
+        As :func:`read_weights` takes them.
+
+    Returns
+    -------
+    dict of str to ndarray
+        As the function of :mod:`interpolation_error.study_prediction` for such a part.
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_weights`.
+    """
+    weights = read_weights(spec, file)
+    match spec["part"]:
+        case "description":
+            return study_prediction.describe(weights)
+        case "heads":
+            return study_prediction.predict_heads(spec, weights)
+        case "sweeps":
+            return study_prediction.predict_sweeps(spec, weights)
+        case _:
+            return study_prediction.predict_words(
+                spec, weights, *read_words(spec, file)
+            )
+
+
+def simulate(
+    spec: Mapping[str, Any], file: Path, noise: Array | None
+) -> Mapping[str, Array]:
+    """Return what a part leaves in simulation.
+
+    Parameters
+    ----------
+    spec, file
+        As :func:`read_weights` takes them.
+    noise : ndarray of float64, shape (replicates or more, p, n or more), or None
+        Draws of the noise; None for real words.
+
+    Returns
+    -------
+    dict of str to ndarray
+        As the function of :mod:`interpolation_error.study_simulation` for such a part.
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_weights`.
+    """
+    weights = read_weights(spec, file)
+    if noise is None:
+        words = read_words(spec, file)
+        return study_simulation.simulate_words(spec, weights, *words)
+    if spec["part"] == "heads":
+        return study_simulation.simulate_heads(spec, weights, noise)
+    return study_simulation.simulate_sweeps(spec, weights, noise)
+
+
+def _check(path: Path, sha256: str) -> None:
+    """Refuse a file that is another one than the run was planned with."""
+    try:
+        download.check_sha256(path, sha256)
+    except download.DownloadError as error:
+        raise ValueError(f"{error}; remove it, or start the run again") from None
