@@ -41,7 +41,7 @@ compare: setup ## two results folders, A= and B=: what differs, and by how much
 
 test: setup ## tests and examples, about 5 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-		pytest -n auto -m "not site and not damage and not cluster"
+		pytest -n auto --dist loadgroup -m "not site and not damage and not cluster"
 
 test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests

@@ -33,7 +33,7 @@ SPEC = {
     "seed": 3,
     "replicates": [0, 1, 2],
 }
-SWEPT = {**SPEC, "penalties": [0.01, 1.0], "signals": [0.5, 2.0], "replicates": [0, 1]}
+SWEPT = {**SPEC, "penalties": [0.1, 1.0], "signals": [0.5, 2.0], "replicates": [0, 1]}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,12 @@ def weights():
 @pytest.fixture(scope="module")
 def noise():
     return np.stack([data.noise(3, draw, P, 2 * P) for draw in range(3)])
+
+
+@pytest.fixture(scope="module")
+def predicted(weights):
+    """Return the predictions of a sweep, which take seconds at finite size."""
+    return study_prediction.predict_sweeps(SWEPT, weights)
 
 
 def dense(X, y, gamma, f, W, diagonal):
@@ -158,8 +164,7 @@ def test_sweeps_have_the_heads_errors_where_they_meet(weights, noise):
     layer, head = study.median_head(weights)
     spec = {**SPEC, "layer": layer}
     heads = study_simulation.simulate_heads(spec, weights, noise)["error"]
-    swept = {**SWEPT, "penalties": [0.1, 1.0]}
-    found = study_simulation.simulate_sweeps(swept, weights, noise)
+    found = study_simulation.simulate_sweeps(SWEPT, weights, noise)
     own = WEIGHTS.index("real")
     np.testing.assert_allclose(found["against_gamma"][:, own, :, 0], heads[:2, head])
     np.testing.assert_allclose(found["against_snr"][:, own, :, 1], heads[:2, head])
@@ -178,22 +183,24 @@ def test_heads_are_predicted_by_the_theories_that_are_named(weights):
     assert np.all((found["fit"] > 0) & (found["fit"] < 1))
 
 
-def test_lines_go_through_the_simulated_points(weights):
-    found = study_prediction.predict_sweeps(SWEPT, weights)
-    assert found["gamma"][0] == 0.01
-    assert found["gamma"][-1] == 1.0
-    alone = study_prediction.predict_sweeps({**SWEPT, "penalties": [1.0]}, weights)
+def test_lines_go_through_the_simulated_points_and_meet(predicted):
+    found = predicted
+    assert found["gamma"][[0, -1]].tolist() == [0.1, 1.0]
+    assert found["snr"][[0, -1]].tolist() == [0.5, 2.0]
     np.testing.assert_allclose(
-        found["against_gamma"][:, :, -1], alone["against_gamma"][:, :, 0], rtol=1e-7
+        found["against_gamma"][:, :, 0], found["against_snr"][:, :, -1], rtol=1e-7
     )
+    one, other = (found[f"finite_size_against_{x}"] for x in ("gamma", "snr"))
+    assert one[0] == pytest.approx(other[-1], rel=1e-6)
     regression = theory.linear_regression_error(0.1, 0.5, found["snr"])
     np.testing.assert_allclose(
         found["against_snr"][WEIGHTS.index("regression"), 0], regression
     )
 
 
-def test_low_rank_stand_ins_are_predicted_as_theorem_1_has_them_for_large_p(weights):
-    found = study_prediction.predict_sweeps(SWEPT, weights)
+def test_low_rank_stand_ins_are_predicted_as_theorem_1_has_them_for_large_p(
+    weights, predicted
+):
     matrix = study.scaled(weights, *study.median_head(weights))
     left, right = study.leading(matrix)
     mu = sqrt(2) * right
@@ -201,7 +208,7 @@ def test_low_rank_stand_ins_are_predicted_as_theorem_1_has_them_for_large_p(weig
     products = theory.InnerProducts(2.0, mu @ left, mu @ right, 1, 1, left @ right)
     limit = theory.attention_error(1.0, 0.5, a1, nu, inner_products=products)
     # The traces of a low rank count as 1/p in the theory for any weights.
-    own = found["against_gamma"][WEIGHTS.index("low_rank"), 0, -1]
+    own = predicted["against_gamma"][WEIGHTS.index("low_rank"), 0, -1]
     assert own == pytest.approx(float(limit), rel=0.1)
 
 
@@ -289,7 +296,7 @@ def test_words_are_simulated_and_predicted(weights):
 # Tables.
 
 
-def test_a_table_has_every_number(weights, noise):
+def test_a_table_has_every_number(weights, noise, predicted):
     heads = {key: SPEC[key] for key in ("aspect_ratio", "snr", "gamma")}
     arrays = {"description": study_prediction.describe(weights)}
     parts = []
@@ -300,7 +307,7 @@ def test_a_table_has_every_number(weights, noise):
         files = {"simulation": f"s{layer}", "theory": f"t{layer}"}
         parts.append({"part": "heads", **files})
     arrays["s"] = study_simulation.simulate_sweeps(SWEPT, weights, noise)
-    arrays["t"] = study_prediction.predict_sweeps(SWEPT, weights)
+    arrays["t"] = predicted
     sweep = {"part": "sweeps", "aspect_ratio": 0.5, "simulation": "s", "theory": "t"}
     spec = {
         "model": "made up",

@@ -14,7 +14,10 @@ from safetensors.numpy import save_file
 
 from interpolation_error.pretrained import LAYOUTS
 
-P, HEADS, ROWS = 24, 2, 6
+# All on one worker, so that they share the run.
+pytestmark = pytest.mark.xdist_group("study")
+
+P, HEADS = 24, 2
 
 
 @pytest.fixture(scope="module")
