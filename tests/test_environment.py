@@ -132,3 +132,10 @@ def test_the_package_supports_what_setup_accepts():
     supported = SpecifierSet(PROJECT["requires-python"])
     minors = [f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported]
     assert accepted.split(" | ") == minors
+
+
+def test_weights_are_read_without_torch():
+    text = (ROOT / "envs/requirements.txt").read_text()
+    names = re.findall(r"^([A-Za-z0-9_.-]+)==", text, re.MULTILINE)
+    assert "safetensors" in names
+    assert "torch" not in names
