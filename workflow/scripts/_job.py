@@ -54,12 +54,17 @@ class Stopwatch:
         self.start = time.perf_counter()
 
     def write(self, array: Path) -> None:
-        """Write seconds, peak memory and the kind of machine to ``<array>.json``."""
+        """Write times, peak memory and the kind of machine to ``<array>.json``.
+
+        The processor's seconds count from the start of Python, imports included, and
+        not what a job waited for others on a busy machine.
+        """
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         write_json(
             array.with_suffix(".json"),
             {
                 "seconds": round(time.perf_counter() - self.start, 3),
+                "cpu_seconds": round(time.process_time(), 3),
                 "peak_memory_mb": round(
                     peak / (2**20 if sys.platform == "darwin" else 2**10)
                 ),

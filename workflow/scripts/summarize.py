@@ -1,7 +1,6 @@
 """Say where a run's figures are, how far theory holds, and what the run cost."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pandas as pd
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import configuration
+from interpolation_error import configuration, costs
 from interpolation_error.plan import Plan
 from interpolation_error.tables import expected_share
 
@@ -39,8 +38,11 @@ def main(arguments: argparse.Namespace) -> None:
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         print(f"\nVerdicts on statements and regions: {words}")
     print()
-    for stage, seconds in stage_seconds(Plan(loaded, ""), loaded.results).items():
-        print(f"{stage}: {seconds:.0%} of the jobs' time")
+    jobs = costs.jobs(Plan(loaded, ""))
+    took = costs.by_stage(job for _, job in costs.measured(jobs, loaded.results))
+    total = sum(cost.seconds for cost in took.values())
+    for stage, cost in took.items():
+        print(f"{stage}: {cost.seconds / total:.0%} of the jobs' time")
     print(f"\nFigures: {folder / 'figures'}\nTables:  {folder / 'tables'}")
     if claims.is_file():
         print(f"Claims:  {folder / 'claims.md'}")
@@ -65,19 +67,6 @@ def within(residual: pd.Series):
     """Return the share of residuals of at most 3 standard errors, None without any."""
     residual = residual.dropna()
     return (residual.abs() <= 3).mean() if len(residual) else None
-
-
-def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:
-    """Return each stage's share of the seconds that the cached arrays took."""
-    seconds: dict[str, float] = {}
-    for array in plan.arrays():
-        sidecar = (results / array).with_suffix(".json")
-        if sidecar.is_file():
-            stage = sidecar.parent.name
-            spent = json.loads(sidecar.read_text())["seconds"]
-            seconds[stage] = seconds.get(stage, 0.0) + spent
-    total = sum(seconds.values())
-    return {stage: spent / total for stage, spent in seconds.items()}
 
 
 if __name__ == "__main__":
