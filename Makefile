@@ -44,7 +44,7 @@ benchmark: setup ## the core against its peers and the machine, ten minutes; ben
 	@python benchmarks/compare.py
 	@python benchmarks/scaling.py
 
-cost: setup ## what a preset costs from nothing: jobs, core-hours, memory, disk
+cost: setup ## what a preset costs: jobs, core-hours, memory, disk, and what it took here
 	@python workflow/scripts/cost.py --preset $(PRESET)
 
 references: setup ## takes the last paper run as the reference, in figures/ and README
@@ -62,7 +62,8 @@ clean: ## removes all that was computed, keeps .venv
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "PRESET=paper   size of the run: paper, quick (minutes) or smoke (seconds)"
+	@echo "PRESET=paper   size of the run: paper, quick (minutes), smoke (seconds),"
+	@echo "               large (a cluster, docs/cluster.md) or scaling (many tokens)"
 	@echo "FIGURE=        one figure, by its folder in figures/"
 	@echo "CORES=all      how many jobs run at once, within 80 % of the memory"
 	@echo "PYTHON=python3 what .venv is made with, from 3.11 to 3.14"
