@@ -61,7 +61,7 @@ benchmark: setup ## the core against its peers and the machine, ten minutes; ben
 	@python benchmarks/compare.py
 	@python benchmarks/scaling.py
 
-cost: setup ## what a preset costs from nothing: jobs, core-hours, memory, disk
+cost: setup ## what a preset costs: jobs, core-hours, memory, disk, and what it took here
 	@python workflow/scripts/cost.py --preset $(PRESET)
 
 references: setup ## takes the last paper run as the reference, in figures/ and README
@@ -79,7 +79,8 @@ clean: ## removes all that was computed, keeps .venv
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "PRESET=paper   size of the run: paper, quick (minutes) or smoke (seconds)"
+	@echo "PRESET=paper   size of the run: paper, quick (minutes), smoke (seconds),"
+	@echo "               large (a cluster, docs/cluster.md) or scaling (many tokens)"
 	@echo "FIGURE=        one figure, by its folder in figures/"
 	@echo "RECOMPUTE=     verify: share of the curves to compute again from seeds; SAMPLE= which"
 	@echo "FIGURES=1      verify: draw the pictures again too"

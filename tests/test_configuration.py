@@ -449,6 +449,18 @@ def test_a_file_that_is_no_definition(clone, text):
             lambda p: p["at_most"].update(points=0),
             "at_most.points: must be 1 or more; got 0",
         ),
+        (
+            lambda p: p.update(size_multiplier=1.5),
+            "size_multiplier: must be of type integer; got 1.5",
+        ),
+        (
+            lambda p: p.update(at_least={"replicates": 5}),
+            "at_least.replicates: 5 is more than at_most.replicates, 4",
+        ),
+        (
+            lambda p: p.update(at_least={"points": 5}),
+            "at_least: unknown key 'points'; allowed: replicates",
+        ),
     ],
 )
 def test_bad_preset(clone, change, message):
@@ -459,7 +471,18 @@ def test_bad_preset(clone, change, message):
 def test_a_divisor_that_leaves_too_few_tokens(clone):
     edit(clone / "config/presets/smoke.yaml", lambda p: p.update(size_divisor=256))
     line = refusal(clone)
-    assert line.startswith("figures/linear_regression/figure.yaml: tokens must be")
+    where = "figures/linear_regression/figure.yaml: panels.gamma: "
+    assert line.startswith(f"{where}tokens must be")
+
+
+def test_a_preset_that_leaves_no_point_of_a_panel(clone):
+    edit(
+        clone / "config/presets/smoke.yaml", lambda p: p["at_most"].update(dimension=9)
+    )
+    assert refusal(clone) == (
+        "figures/linear_regression/figure.yaml: panels.gamma: tokens 64 and dimension "
+        "256 are more than the preset has in at_most"
+    )
 
 
 def test_scientific_notation_is_a_number(tmp_path):

@@ -1,4 +1,4 @@
-"""A preset makes figures smaller and changes nothing else about them."""
+"""A preset makes figures smaller or larger and changes nothing else about them."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from interpolation_error.configuration import read_figure
 from interpolation_error.curve import Curve
-from interpolation_error.figure import Limits, shrink
+from interpolation_error.figure import Limits, resize
 from interpolation_error.lines import line
 
 ROOT = Path(__file__).parents[1]
@@ -20,12 +20,12 @@ def figure():
 
 
 def test_no_limits_leave_a_figure_as_it_is(figure):
-    assert shrink(figure, Limits()) == figure
+    assert resize(figure, Limits()) == figure
 
 
 def test_a_divisor_keeps_the_ratio_of_dimension_and_tokens(figure):
     for panel, small in zip(
-        figure.panels, shrink(figure, Limits(size_divisor=8)).panels, strict=True
+        figure.panels, resize(figure, Limits(size_divisor=8)).panels, strict=True
     ):
         for one, other in zip(panel.curves, small.curves, strict=True):
             for before, after in zip(one.curve, other.curve, strict=True):
@@ -36,7 +36,7 @@ def test_a_divisor_keeps_the_ratio_of_dimension_and_tokens(figure):
 
 
 def test_fewer_points_keep_both_ends(figure):
-    small = shrink(figure, Limits(points=4))
+    small = resize(figure, Limits(points=4))
     for panel, other in zip(figure.panels, small.panels, strict=True):
         before, after = panel.curves[0].curve.values, other.curves[0].curve.values
         assert len(after) == 4
@@ -45,11 +45,11 @@ def test_fewer_points_keep_both_ends(figure):
 
 
 def test_counts_are_at_most_what_a_preset_says(figure):
-    small = shrink(figure, Limits(panels=1, curves=2, replicates=3))
+    small = resize(figure, Limits(panels=1, curves=2, replicates=3))
     (panel,) = small.panels
     assert [curve.name for curve in panel.curves] == ["tanh", "regression"]
     assert panel.replicates == 3
-    assert shrink(figure, Limits(replicates=1000)) == figure
+    assert resize(figure, Limits(replicates=1000)) == figure
 
 
 def test_panels_say_what_they_hold_fixed(figure):
@@ -97,7 +97,7 @@ def test_heads_come_one_by_one(figure):
 def test_fewer_bins_cover_the_same_range():
     figure = read_figure(ROOT / "figures/spectrum/figure.yaml", ROOT, {})
     before = figure.panels[0].curves[0].curve.values
-    after = shrink(figure, Limits(points=7)).panels[0].curves[0].curve.values
+    after = resize(figure, Limits(points=7)).panels[0].curves[0].curve.values
     assert after[0] == before[0] == 0
     assert len(after) == 8
     ends = [
@@ -109,11 +109,58 @@ def test_fewer_bins_cover_the_same_range():
 
 def test_sizes_of_a_sweep_shrink_and_a_users_tokens_do_not():
     figure = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
-    small = shrink(figure, Limits(size_divisor=4)).panels[0]
+    small = resize(figure, Limits(size_divisor=4)).panels[0]
     assert small.curves[0].curve.values == (50, 100, 200, 400)
     assert small.largest == (1200, 400)
     digits = read_figure(ROOT / "figures/digits/figure.yaml", ROOT, {})
-    assert shrink(digits, Limits(size_divisor=4)) == digits
+    assert resize(digits, Limits(size_divisor=4)) == digits
+
+
+def test_a_multiplier_keeps_the_ratio_and_shares_the_draws():
+    figure = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
+    panel = resize(figure, Limits(size_multiplier=8)).panels[0]
+    assert panel.curves[0].curve.values == (1600, 3200, 6400, 12800)
+    sizes = [(s.tokens, s.dimension) for s in panel.curves[0].curve]
+    assert all(n == 3 * p for n, p in sizes)
+    assert panel.largest == (38400, 12800)
+    same = resize(figure, Limits(size_multiplier=8, size_divisor=8))
+    assert same == figure
+
+
+def test_points_that_are_too_large_are_left_out_and_draws_are_no_larger():
+    figure = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
+    for panel in resize(figure, Limits(size_multiplier=8, tokens=32768)).panels:
+        for one in panel.curves:
+            assert one.curve.values == (1600, 3200, 6400)
+        assert panel.largest == (19200, 6400)
+    maps = read_figure(ROOT / "figures/random_inputs/figure.yaml", ROOT, {})
+    before, after = maps.panels[0], resize(maps, Limits(dimension=600)).panels[0]
+    curve = after.curves[0].curve
+    assert curve.values == before.curves[0].curve.values
+    assert curve.rows == before.curves[0].curve.rows[:4]  # p/n of 1 and less
+    assert after.largest == (1448, 512)
+
+
+def test_a_panel_without_a_point_that_is_small_enough_is_refused(figure):
+    with pytest.raises(
+        ValueError, match=r"panels\.gamma: tokens 512 and dimension 2048 are more than"
+    ):
+        resize(figure, Limits(dimension=1024))
+    sizes = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
+    with pytest.raises(ValueError, match=r"panels\.weak: tokens 600 and dimension 200"):
+        resize(sizes, Limits(tokens=599))
+
+
+def test_draws_are_at_least_what_a_preset_says(figure):
+    panels = resize(figure, Limits(least_replicates=20)).panels
+    assert [panel.replicates for panel in panels] == [30, 20, 20]
+    panels = resize(figure, Limits(least_replicates=20, replicates=20)).panels
+    assert [panel.replicates for panel in panels] == [20, 20, 20]
+
+
+def test_a_users_tokens_are_no_more_and_no_fewer():
+    digits = read_figure(ROOT / "figures/digits/figure.yaml", ROOT, {})
+    assert resize(digits, Limits(size_multiplier=8, tokens=10)) == digits
 
 
 def test_figures_are_frozen(figure):

@@ -16,14 +16,14 @@ from scipy import stats
 from interpolation_error import data
 from interpolation_error.configuration import read_figure
 from interpolation_error.experiment import simulate_curve
-from interpolation_error.figure import Limits, shrink
+from interpolation_error.figure import Limits, resize
 from interpolation_error.prediction import predict_curve
 from interpolation_error.tables import expected_share, standard_error
 
 ROOT = Path(__file__).parents[1]
 SEED = 1
 ALLOWANCE = 3.0
-FIGURE = shrink(
+FIGURE = resize(
     read_figure(ROOT / "figures/linear_regression/figure.yaml", ROOT, {}),
     Limits(size_divisor=8, points=9),
 )

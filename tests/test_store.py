@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -157,3 +158,75 @@ def test_values_types_shapes_and_names_are_all_in_the_checksum():
         {},
     ]
     assert len({store.checksum(arrays) for arrays in [base, *others]}) == 6
+
+
+@pytest.fixture(scope="session")
+def without_locks(tmp_path_factory):
+    """A library that refuses every lock, as NFS does without its lock daemon."""
+    compiler = shutil.which("cc")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("needs Linux and a C compiler")
+    folder = tmp_path_factory.mktemp("without_locks")
+    (folder / "flock.c").write_text(
+        "#include <errno.h>\n"
+        "int flock(int file, int how) { errno = ENOLCK; return -1; }\n"
+    )
+    library = folder / "flock.so"
+    command = [compiler, "-shared", "-fPIC", "-o", library, folder / "flock.c"]
+    subprocess.run(command, check=True)
+    return library
+
+
+def where_locks_are_refused(library, code, **setting):
+    """Run Python without locks and return what it said."""
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment.pop("HDF5_USE_FILE_LOCKING", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment | setting,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+COPY = """
+from pathlib import Path
+from interpolation_error import store
+path = Path({path!r})
+try:
+    identity, arrays = store.read_identity(path), store.read(path)
+    store.write(path.with_name("copy-" + path.name), arrays, identity)
+    print("read and written")
+except store.StoreError as error:
+    print(error)
+"""
+
+
+def test_arrays_are_read_and_written_where_locks_are_refused(path, without_locks):
+    plain = f"import h5py; h5py.File({str(path)!r}, 'r')"
+    assert "No locks available" in where_locks_are_refused(without_locks, plain)
+    code = COPY.format(path=str(path))
+    assert where_locks_are_refused(without_locks, code) == "read and written\n"
+    copy = store.read(path.with_name(f"copy-{path.name}"))
+    assert store.checksum(copy) == store.checksum(store.read(path))
+
+
+def test_a_refused_lock_does_not_cost_the_file(path, without_locks):
+    said = where_locks_are_refused(
+        without_locks, COPY.format(path=str(path)), HDF5_USE_FILE_LOCKING="TRUE"
+    )
+    assert said.startswith(f"{path}: the file system refuses a lock (")
+    assert said.endswith("unset it, or set it to FALSE\n")
+    assert said.count("\n") == 1
+    assert "delete" not in said
+    assert path.exists()
+
+
+def test_a_file_that_another_process_has_locked_is_read(path):
+    fcntl = pytest.importorskip("fcntl")
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="unable to lock file"):
+            h5py.File(path, "r", locking=True)
+        assert sorted(store.read(path)) == ["a/b", "c"]

@@ -1,33 +1,51 @@
-"""Say what a preset costs from nothing: jobs, core-hours, memory and disk by stage."""
+"""Say what a preset costs from nothing, by stage, and what it took where it ran."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import configuration, resources
+from interpolation_error import configuration, costs
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = ("stage", "jobs", "core-hours", "largest job (MB)", "disk (MB)")
+FORMATS = ("", ".0f", ".2f", ".0f", ".0f", ".2f")
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Add up the estimates of every job of a plan."""
+    """Add up the estimates of all jobs, and the sidecars of those that ran."""
     config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
     config["preset"] = arguments.preset
-    plan = Plan(configuration.load(config, ROOT, "config/config.yaml"), "")
-    rows = [
-        (stage, cost.jobs, cost.seconds / 3600, cost.memory, cost.disk)
-        for stage, cost in resources.costs(plan).items()
-    ]
-    rows.append(
-        ("all", *(sum(x) for x in list(zip(*rows, strict=True))[1:3]))
-        + (max(row[3] for row in rows), sum(row[4] for row in rows))
-    )
-    headers = ("stage", "jobs", "core-hours", "largest job (MB)", "disk (MB)")
-    print(tabulate(rows, headers, floatfmt=("", ".0f", ".2f", ".0f", ".0f")))
+    loaded = configuration.load(config, ROOT, "config/config.yaml")
+    jobs = list(costs.jobs(Plan(loaded, "")))
+    print("From nothing:\n")
+    print(tabulate(rows(jobs), COLUMNS, floatfmt=FORMATS))
+    pairs = list(costs.measured(jobs, loaded.results))
+    if pairs:
+        expected, took = zip(*pairs, strict=True)
+        compared = [
+            (*row, estimate[2] / row[2] if row[2] else None)
+            for estimate, row in zip(rows(expected), rows(took), strict=True)
+        ]
+        print(f"\nMeasured, of the jobs whose arrays are in {loaded.results}:\n")
+        print(tabulate(compared, (*COLUMNS, "estimate"), floatfmt=FORMATS))
+        print(
+            "\nestimate: times the measured core-hours; tables and pictures keep none."
+        )
     print("\nCore-hours are estimates, within a factor of two on a machine of 2024.")
+
+
+def rows(jobs: Iterable[costs.Job]) -> list[tuple]:
+    """Return what jobs cost, a row a stage and one for all."""
+    stages = costs.by_stage(jobs)
+    (total,) = costs.by_stage(job._replace(stage="all") for job in jobs).values()
+    return [
+        (stage, cost.jobs, cost.seconds / 3600, cost.memory, cost.disk)
+        for stage, cost in [*stages.items(), ("all", total)]
+    ]
 
 
 if __name__ == "__main__":

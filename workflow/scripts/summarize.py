@@ -8,8 +8,7 @@ import pandas as pd
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import configuration
-from interpolation_error.array_check import job_record
+from interpolation_error import configuration, costs
 from interpolation_error.plan import Plan
 from interpolation_error.tables import expected_share
 
@@ -39,8 +38,11 @@ def main(arguments: argparse.Namespace) -> None:
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         print(f"\nVerdicts on statements and regions: {words}")
     print()
-    for stage, seconds in stage_seconds(Plan(loaded, ""), loaded.results).items():
-        print(f"{stage}: {seconds:.0%} of the jobs' time")
+    jobs = costs.jobs(Plan(loaded, ""))
+    took = costs.by_stage(job for _, job in costs.measured(jobs, loaded.results))
+    total = sum(cost.seconds for cost in took.values())
+    for stage, cost in took.items():
+        print(f"{stage}: {cost.seconds / total:.0%} of the jobs' time")
     print(f"\nFigures: {folder / 'figures'}\nTables:  {folder / 'tables'}")
     if claims.is_file():
         print(f"Claims:  {folder / 'claims.md'}")
@@ -68,18 +70,6 @@ def within(residual: pd.Series):
     """Return the share of residuals of at most 3 standard errors, None without any."""
     residual = residual.dropna()
     return (residual.abs() <= 3).mean() if len(residual) else None
-
-
-def stage_seconds(plan: Plan, results: Path) -> dict[str, float]:
-    """Return each stage's share of the seconds that the cached arrays took."""
-    seconds: dict[str, float] = {}
-    for array in plan.arrays():
-        record = job_record(results / array)
-        if record and "seconds" in record:
-            stage = (results / array).parent.name
-            seconds[stage] = seconds.get(stage, 0.0) + record["seconds"]
-    total = sum(seconds.values())
-    return {stage: spent / total for stage, spent in seconds.items()}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,8 +89,7 @@ def check(item: Item, path: Path, explain: bool = True) -> Checked:
     try:
         arrays = store.read(path)
         identity = store.read_identity(path)
-        with h5py.File(path, "r") as file:
-            attributes = dict(file.attrs)
+        attributes = store.read_attributes(path)
     except (store.StoreError, *store.DAMAGED) as error:
         # The store names the file first and a remedy last; the report does so too.
         reason = str(error).removeprefix(f"{path}: ").partition("; delete it")[0]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -205,8 +204,8 @@ class _Run:
         for table in self.tables.values():
             path = self.results / table["theory"]
             identity = store.read_identity(path)
-            with h5py.File(path, "r") as file:
-                kernels = sorted(provenance.kernels(str(file.attrs["blas"])))
+            blas = str(store.read_attributes(path)["blas"])
+            kernels = sorted(provenance.kernels(blas))
             versions = json.loads(identity.versions)
             words = [f"{name} {version}" for name, version in versions.items()]
             code = f"theory by code {identity.code[:KEY_LENGTH]}"

@@ -24,7 +24,7 @@ from interpolation_error.figure import (
     Panel,
     Style,
     log_bins,
-    shrink,
+    resize,
 )
 from interpolation_error.setting import (
     Direction,
@@ -111,9 +111,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
     path = root / "config" / "presets" / f"{config['preset']}.yaml"
     preset = read_yaml(path, root)
     _validate(preset, schemas / "preset.schema.yaml", _shown(path, root))
-    limits = Limits(
-        size_divisor=preset["size_divisor"], **(preset.get("at_most") or {})
-    )
+    limits = _limits(preset, _shown(path, root))
     figures, studies = [], []
     for name in preset["figures"]:
         path = root / "figures" / name / "study.yaml"
@@ -132,7 +130,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
                 f"{name!r}; allowed: {', '.join(known)}"
             )
         figure = read_figure(path, root, functions)
-        figures.append(_located(_shown(path, root), shrink, figure, limits))
+        figures.append(_located(_shown(path, root), resize, figure, limits))
     per_job = preset["replicates_per_job"]
     return Configuration(
         preset=config["preset"],
@@ -184,6 +182,23 @@ def read_study(
         *(chosen, results, limits),
     )
     return made
+
+
+def _limits(preset: Mapping[str, Any], where: str) -> Limits:
+    """Return how a preset makes figures smaller or larger."""
+    most = preset.get("at_most") or {}
+    least = (preset.get("at_least") or {}).get("replicates", 0)
+    if least > most.get("replicates", least):
+        raise ConfigurationError(
+            f"{where}: at_least.replicates: {least} is more than at_most.replicates, "
+            f"{most['replicates']}"
+        )
+    return Limits(
+        size_divisor=preset["size_divisor"],
+        size_multiplier=preset.get("size_multiplier", 1),
+        least_replicates=least,
+        **most,
+    )
 
 
 def read_claims(root: Path) -> dict[str, Any]:

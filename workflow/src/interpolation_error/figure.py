@@ -260,72 +260,119 @@ class Figure:
 
 @dataclass(frozen=True)
 class Limits:
-    """How a preset makes figures smaller; nothing is left out where it is None.
+    """How a preset makes figures smaller or larger; None leaves as it is defined.
 
     Parameters
     ----------
-    size_divisor : int
-        Divides tokens and embedding dimension, which keeps their ratio.
+    size_divisor, size_multiplier : int
+        Divide and multiply tokens and embedding dimension, which keeps their ratio.
     panels, curves, points, replicates : int, optional
         At most so many panels a figure, curves a panel, points a curve (and rows, the
         square root of that many for a map), draws.
+    tokens, dimension : int, optional
+        Points of a sweep that have more are left out.
+    least_replicates : int
+        At least so many draws.
     """
 
     size_divisor: int = 1
+    size_multiplier: int = 1
     panels: int | None = None
     curves: int | None = None
     points: int | None = None
     replicates: int | None = None
+    tokens: int | None = None
+    dimension: int | None = None
+    least_replicates: int = 0
+
+    def admit(self, setting: Setting) -> bool:
+        """Return whether a setting has no more tokens and dimensions than allowed."""
+        allowed = (setting.tokens, self.tokens), (setting.dimension, self.dimension)
+        return all(most is None or size <= most for size, most in allowed)
 
 
-def shrink(figure: Figure, limits: Limits) -> Figure:
+def resize(figure: Figure, limits: Limits) -> Figure:
     """Return a figure within a preset's limits.
 
     Raises
     ------
     ValueError
-        If a size falls below what a setting allows.
+        If a size falls below what a setting allows, or no point of a curve is within
+        the limits.
     """
     return dataclasses.replace(
         figure,
         panels=tuple(
-            _shrink_panel(panel, limits) for panel in figure.panels[: limits.panels]
+            _resize_panel(panel, limits) for panel in figure.panels[: limits.panels]
         ),
     )
 
 
-def _shrink_panel(panel: Panel, limits: Limits) -> Panel:
-    replicates = panel.replicates
+def _resize_panel(panel: Panel, limits: Limits) -> Panel:
+    replicates = max(panel.replicates, limits.least_replicates)
     if limits.replicates is not None:
         replicates = min(replicates, limits.replicates)
     if panel.curves[0].curve.setting.data is not None:
         # A user's own tokens have the size they have.
-        limits = dataclasses.replace(limits, size_divisor=1)
+        limits = Limits(points=limits.points, curves=limits.curves)
+    try:
+        curves = tuple(
+            dataclasses.replace(one, curve=_resize_curve(one.curve, limits))
+            for one in panel.curves[: limits.curves]
+        )
+    except ValueError as error:
+        raise ValueError(f"panels.{panel.name}: {error}") from None
+    largest = _resized(panel.largest[0], limits), _resized(panel.largest[1], limits)
+    if limits.tokens is not None or limits.dimension is not None:
+        settings = [setting for one in curves for setting in one.curve]
+        largest = (
+            max(setting.tokens for setting in settings),
+            max(setting.dimension for setting in settings),
+        )
     return dataclasses.replace(
-        panel,
-        replicates=replicates,
-        largest=(
-            _divided(panel.largest[0], limits),
-            _divided(panel.largest[1], limits),
-        ),
-        curves=tuple(
-            dataclasses.replace(curve, curve=_shrink_curve(curve.curve, limits))
-            for curve in panel.curves[: limits.curves]
-        ),
+        panel, replicates=replicates, largest=largest, curves=curves
     )
 
 
-def _shrink_curve(curve: Curve, limits: Limits) -> Curve:
+def _resize_curve(curve: Curve, limits: Limits) -> Curve:
     values = _fewer(curve.values, curve.parameter, limits)
     rows = curve.rows
     if curve.row_parameter is not None:
         rows = _fewer(rows, curve.row_parameter, limits)
     setting = dataclasses.replace(
         curve.setting,
-        tokens=_divided(curve.setting.tokens, limits),
-        dimension=_divided(curve.setting.dimension, limits),
+        tokens=_resized(curve.setting.tokens, limits),
+        dimension=_resized(curve.setting.dimension, limits),
     )
-    return dataclasses.replace(curve, setting=setting, values=values, rows=rows)
+    resized = dataclasses.replace(curve, setting=setting, values=values, rows=rows)
+    return _admitted(resized, limits)
+
+
+def _admitted(curve: Curve, limits: Limits) -> Curve:
+    """Return a curve without the rows and values that are too large."""
+    if all(map(limits.admit, curve)):
+        return curve
+
+    def admitted(part: Curve) -> bool:
+        return any(map(limits.admit, part))
+
+    rows = tuple(
+        row for row in curve.rows if admitted(dataclasses.replace(curve, rows=(row,)))
+    )
+    values = tuple(
+        value
+        for value in curve.values
+        if admitted(dataclasses.replace(curve, values=(value,)))
+    )
+    if values and bool(rows) == bool(curve.rows):
+        curve = dataclasses.replace(curve, values=values, rows=rows)
+        if all(map(limits.admit, curve)):
+            return curve
+    smallest = min(curve, key=lambda setting: setting.tokens * setting.dimension)
+    raise ValueError(
+        f"tokens {smallest.tokens} and dimension {smallest.dimension} are more than "
+        "the preset has in at_most"
+    )
 
 
 def _fewer(
@@ -340,7 +387,7 @@ def _fewer(
             kept = np.linspace(0, len(values) - 1, limits.points).round().astype(int)
             values = tuple(values[index] for index in kept)
     if parameter in SIZES:
-        values = tuple(_divided(int(value), limits) for value in values)
+        values = tuple(_resized(int(value), limits) for value in values)
     return values
 
 
@@ -363,5 +410,5 @@ def log_bins(start: float, stop: float, bins: int) -> tuple[float, ...]:
     return tuple(float(x) for x in np.sqrt(edges[1:] * edges[:-1]))
 
 
-def _divided(size: int, limits: Limits) -> int:
-    return round(size / limits.size_divisor)
+def _resized(size: int, limits: Limits) -> int:
+    return round(size * limits.size_multiplier / limits.size_divisor)

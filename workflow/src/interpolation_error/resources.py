@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
-from interpolation_error.plan import Plan, Simulation, StudyPart
+from interpolation_error.plan import FigurePlan, Simulation, StudyPart
 from interpolation_error.setting import Setting
 from interpolation_error.simulation import FEW, peak_memory
 from interpolation_error.study import DIRECTIONS, WORDS, tokens_at
@@ -16,20 +16,29 @@ FLOAT = 8
 
 # Seconds, measured on one thread of a machine of 2024 and rounded up; a cost is an
 # estimate within a factor of two, as benchmarks/README.md says.
-START = 1.0
+START = 0.7
 """Of a job, before it computes: the interpreter and its imports."""
+DRAWING = 4.0
+"""Of a job that makes a figure's table, or its pictures, or the verdicts."""
 RATE = 3e10
 """Floating-point operations a second in a product of matrices."""
+DRAW = 2.4e-8
+"""Of one entry of a dataset."""
 ENTRY = 1.2e-8
 """Of one entry of a nonlinearity, with what is read and written around it."""
 DECOMPOSITION = 8e9
 """Operations a second where a matrix is decomposed."""
 
 
+def dataset_size(spec: dict[str, Any]) -> int:
+    """Return the bytes of a dataset."""
+    size: int = FLOAT * spec["tokens"] * spec["dimension"] * len(spec["replicates"])
+    return size
+
+
 def dataset_memory(spec: dict[str, Any]) -> int:
     """Return the megabytes that drawing a dataset needs."""
-    size = FLOAT * spec["tokens"] * spec["dimension"] * len(spec["replicates"])
-    return BASE_MEMORY + _megabytes(size)
+    return BASE_MEMORY + _megabytes(dataset_size(spec))
 
 
 def simulation_memory(simulation: Simulation) -> int:
@@ -99,8 +108,7 @@ def _any_weights_seconds(n: int, p: int) -> float:
 
 def dataset_seconds(spec: dict[str, Any]) -> float:
     """Return about how long drawing a dataset takes on one core."""
-    entries: int = spec["tokens"] * spec["dimension"] * len(spec["replicates"])
-    return START + ENTRY * 2 * entries
+    return START + DRAW * dataset_size(spec) / FLOAT
 
 
 def simulation_seconds(simulation: Simulation) -> float:
@@ -118,85 +126,23 @@ def simulation_seconds(simulation: Simulation) -> float:
     return START + draws * each
 
 
-class Cost(NamedTuple):
-    """What a stage of a run takes: jobs, core-seconds, and megabytes.
-
-    ``memory`` is that of its largest job, ``disk`` that of all its arrays.
-    """
-
-    jobs: int
-    seconds: float
-    memory: int
-    disk: float
-
-
-def costs(plan: Plan) -> dict[str, Cost]:
-    """Return about what each stage of a run takes from nothing.
-
-    Parameters
-    ----------
-    plan : Plan
-        The run.
-
-    Returns
-    -------
-    dict of str to Cost
-        By stage: data, simulation, theory, figures with their tables and verdicts, and
-        studies of pretrained weights, if there are any.
-    """
-    datasets = [item.spec for item in plan.datasets().values()]
-    simulations = list(plan.simulations().values())
-    figures = len(plan.figures)
-    entries = sum(
-        spec["tokens"] * spec["dimension"] * len(spec["replicates"])
-        for spec in datasets
-    )
-    finite_size = sum(
+def theory_seconds(figure: FigurePlan) -> float:
+    """Return about how long predicting all curves of a figure takes on one core."""
+    return START + sum(
         _finite_size_seconds(setting)
-        for figure in plan.figures.values()
         for curve in figure.predicted_at_finite_size()
         for setting in curve
     )
-    stages = {
-        "data": Cost(
-            len(datasets),
-            sum(map(dataset_seconds, datasets)),
-            max(map(dataset_memory, datasets), default=0),
-            FLOAT * entries / 2**20,
-        ),
-        "simulation": Cost(
-            len(simulations),
-            sum(map(simulation_seconds, simulations)),
-            max(map(simulation_memory, simulations), default=0),
-            # A small file each, whatever it holds.
-            0.01 * len(simulations),
-        ),
-        "theory": Cost(
-            figures, 3 * START * figures + finite_size, BASE_MEMORY, 0.1 * figures
-        ),
-        "figures": Cost(
-            2 * figures + 1, 8 * START * figures, BASE_MEMORY, 2.0 * figures
-        ),
-    }
-    parts = [part for study in plan.studies.values() for part in study.parts]
-    if parts:
-        jobs = sum(1 + (part.simulation is not None) for part in parts)
-        seconds = sum(sum(study_seconds(part)) for part in parts)
-        studies = len(plan.studies)
-        stages["studies"] = Cost(
-            # With two jobs each for tables and picture.
-            *(jobs + 2 * studies, seconds + 8 * START * studies),
-            *(max(map(study_memory, parts)), 0.1 * jobs + 5.0 * studies),
-        )
-    return stages
 
 
 def _finite_size_seconds(setting: Setting) -> float:
     """Return about how long one prediction at finite size takes, by its coordinates."""
     weights = setting.weights
-    if weights is None or weights.key.alignment == 1:
+    if weights is None:
         return 0.05
-    return 0.3 if weights.query is None else 0.7
+    if weights.query is not None:
+        return 2.0
+    return 0.12 if weights.key.alignment == 1 else 0.3
 
 
 def _seconds(setting: Setting, penalties: int, measure: str) -> float:

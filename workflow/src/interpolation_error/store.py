@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -99,7 +100,7 @@ def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
     computation gives the same bytes.
     """
     check_name(path, identity)
-    with replacing(path) as draft, h5py.File(draft, "w") as file:
+    with replacing(path) as draft, _open(draft, "w") as file:
         for name in sorted(arrays):
             file.create_dataset(name, data=arrays[name], track_times=False)
         file.attrs["spec"] = identity.spec
@@ -146,10 +147,25 @@ def read_identity(path: Path) -> Identity:
         If the file cannot be read or lacks it.
     """
     try:
-        with h5py.File(path, "r") as file:
+        with _open(path, "r") as file:
             return _identity(path, file)
     except DAMAGED as error:
-        raise StoreError(_fault(path, _reason(error))) from None
+        raise _unreadable(path, error) from None
+
+
+def read_attributes(path: Path) -> dict[str, Any]:
+    """Return all that a file says of itself beside its arrays.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read.
+    """
+    try:
+        with _open(path, "r") as file:
+            return dict(file.attrs)
+    except DAMAGED as error:
+        raise _unreadable(path, error) from None
 
 
 def check_name(path: Path, identity: Identity) -> None:
@@ -216,12 +232,18 @@ def _load(path: Path) -> tuple[dict[str, Array], Identity, str]:
     if not path.is_file():
         raise StoreError(f"{path}: does not exist; make it with: snakemake '{path}'")
     try:
-        with h5py.File(path, "r") as file:
+        with _open(path, "r") as file:
             identity = _identity(path, file)
             file.visititems(collect)
             return arrays, identity, str(file.attrs["checksum"])
     except DAMAGED as error:
-        raise StoreError(_fault(path, _reason(error))) from None
+        raise _unreadable(path, error) from None
+
+
+def _open(path: Path, mode: str) -> h5py.File:
+    # Locks are refused on many a shared file system, and of no use here: a file is
+    # written under a name of its own, moved when it is whole and never changed again.
+    return h5py.File(path, mode, locking=False)
 
 
 def _identity(path: Path, file: h5py.File) -> Identity:
@@ -240,9 +262,14 @@ def _identity(path: Path, file: h5py.File) -> Identity:
     return identity
 
 
-def _reason(error: Exception) -> str:
-    said = (str(error).splitlines() or [""])[0].strip("'\"")
-    return f"it cannot be read as HDF5 ({said})"
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    reason = (str(error).splitlines() or [""])[0].strip("'\"")
+    if "unable to lock file" in reason:  # the file is none the worse for it
+        return StoreError(
+            f"{path}: the file system refuses a lock ({reason}); HDF5 asks for one "
+            "only where HDF5_USE_FILE_LOCKING says so: unset it, or set it to FALSE"
+        )
+    return StoreError(_fault(path, f"it cannot be read as HDF5 ({reason})"))
 
 
 def _fault(path: Path, what: str) -> str:

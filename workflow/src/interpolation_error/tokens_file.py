@@ -183,7 +183,8 @@ def _npy(path: str) -> Array:
 
 def _h5(path: str, name: str) -> Array:
     try:
-        with h5py.File(path, "r") as file:
+        # Without a lock, which many a shared file system refuses.
+        with h5py.File(path, "r", locking=False) as file:
             if not isinstance(file.get(name), h5py.Dataset):
                 names = ", ".join(sorted(file)) or "nothing"
                 raise ValueError(f"{path}: has no array {name!r}; it has {names}")
