@@ -44,12 +44,12 @@ class Run:
     def finish(self, job, now):
         self.send(LogEvent.JOB_FINISHED, job_id=job, now=now)
 
-    def fail(self, job, log, now=0.0):
+    def fail(self, job, log, now=0.0, status=137):
         command = "set -euo pipefail;  python simulate_curve.py --spec '{}'"
         self.send(
             LogEvent.ERROR,
             'RuleException:\nCalledProcessError in file "simulation.smk", line 2:\n'
-            f"Command '{command}' returned non-zero exit status 137.",
+            f"Command '{command}' returned non-zero exit status {status}.",
         )
         self.send(
             LogEvent.JOB_ERROR,
@@ -130,6 +130,13 @@ def test_a_failed_job_shows_its_exit_status_and_the_end_of_its_log(tmp_path, cap
     assert said[1] == f"    {log}:"
     assert said[2] == "    | line 70"
     assert said[-1] == "    | line 99"
+
+
+def test_a_job_without_room_for_its_log_is_told_from_others(tmp_path, capsys):
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.fail(1, tmp_path / "never_written.log", status=28)
+    assert printed(capsys)[-2] == "FAILED: simulate tanh (no space left on device)"
 
 
 def test_a_failed_job_without_a_log_says_so(tmp_path, capsys):

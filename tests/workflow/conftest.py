@@ -28,6 +28,8 @@ MINIATURE = {
 class Clone:
     """A copy of the project in a folder of its own, and its Snakemake."""
 
+    preset = "miniature"
+
     def __init__(self, folder: Path):
         self.folder = folder
         self.results = folder / "results"
@@ -40,7 +42,7 @@ class Clone:
         environment.pop("SNAKEMAKE_PROFILE", None)
         command = [sys.executable, "-m", "snakemake", "--cores", str(cores)]
         return {
-            "args": [*command, *arguments, "--config", "preset=miniature"],
+            "args": [*command, *arguments, "--config", f"preset={self.preset}"],
             "cwd": self.folder,
             "env": environment,
             "stdout": subprocess.PIPE,

@@ -1,6 +1,7 @@
 """What scripts share: one BLAS thread, this clone's package, one line an error."""
 
 import argparse
+import errno
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -34,7 +36,10 @@ def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentPar
         sys.exit("error: not enough memory; give jobs more or run fewer at once")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"error: {where}{error.strerror or error}")
+        # On a full disk the log may have no room for it: the status says it then.
+        with suppress(OSError):
+            print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(errno.ENOSPC if error.errno == errno.ENOSPC else 1)
 
 
 def read_spec(text: str) -> dict:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +95,8 @@ def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
     ------
     StoreError
         If the name does not end in the key.
+    OSError
+        If it cannot be written, for want of room, say.
 
     Notes
     -----
@@ -100,16 +104,22 @@ def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
     computation gives the same bytes.
     """
     check_name(path, identity)
-    with replacing(path) as draft, _open(draft, "w") as file:
-        for name in sorted(arrays):
-            file.create_dataset(name, data=arrays[name], track_times=False)
-        file.attrs["spec"] = identity.spec
-        file.attrs["code"] = identity.code
-        file.attrs["versions"] = identity.versions
-        file.attrs["schema"] = identity.schema
-        file.attrs["key"] = identity.key
-        file.attrs["blas"] = blas()
-        file.attrs["checksum"] = checksum(arrays)
+    try:
+        with replacing(path) as draft, _open(draft, "w") as file:
+            for name in sorted(arrays):
+                file.create_dataset(name, data=arrays[name], track_times=False)
+            file.attrs["spec"] = identity.spec
+            file.attrs["code"] = identity.code
+            file.attrs["versions"] = identity.versions
+            file.attrs["schema"] = identity.schema
+            file.attrs["key"] = identity.key
+            file.attrs["blas"] = blas()
+            file.attrs["checksum"] = checksum(arrays)
+    except OSError as error:
+        # HDF5 says it in many words and several lines.
+        said = re.search(r"errno = (\d+)", str(error))
+        number = int(said[1]) if said else error.errno or errno.EIO
+        raise OSError(number, os.strerror(number), str(path)) from None
 
 
 def read(path: Path) -> dict[str, Array]:

@@ -35,7 +35,13 @@ from interpolation_error.claims import verdicts
 from interpolation_error.gather import Reader, gather
 from interpolation_error.plan import FigurePlan, Item, Plan, StudyPlan
 from interpolation_error.tables import tabulate
-from interpolation_error.verification_report import COMMITTED, MISSING, SHOWN, Report
+from interpolation_error.verification_report import (
+    COMMITTED,
+    ITSELF,
+    MISSING,
+    SHOWN,
+    Report,
+)
 
 Array = NDArray[np.float64]
 
@@ -152,6 +158,13 @@ class _Verifier:
         items = {
             item.cached: item for figure in self.figures for item in figure.items()
         }
+        # Of a figure whose table is there a run would not ask for the arrays.
+        tabulated = {
+            item.cached
+            for figure in self.figures
+            if self._manifest_path(figure.table).is_file()
+            for item in figure.items()
+        }
         absent, blas = [], set()
         unrecorded: dict[str, list[str]] = {}
         order = list(ARRAYS)
@@ -165,7 +178,8 @@ class _Verifier:
                 self.report.skip(kind)
                 absent.append(file)
                 continue
-            if self.report.check(kind, file, checked.fault):
+            target = ITSELF if file in tabulated or not checked.missing else ""
+            if self.report.check(kind, file, checked.fault, target=target):
                 blas.add(checked.blas)
                 if kind != DRAWS:
                     self.stored[file] = checked.arrays
@@ -217,7 +231,7 @@ class _Verifier:
                 what = agreement.table_fault(found, text, tolerance)
                 # Last digits that another processor type made stand for the right ones.
                 text = text if what else found
-            self.report.check("tables", file, what, figure=name)
+            self.report.check("tables", file, what, target=name)
             self.texts[f"{name}{ending}"] = text
         self._manifest(
             figure.table,
@@ -243,7 +257,7 @@ class _Verifier:
     def pictures(self, figure: Shown, redraw: bool) -> None:
         """Hold pictures against their manifest, and if asked for draw them again."""
         name, item = figure.name, figure.picture
-        said = _json(self.results / f"{self.preset}/manifests/{item.stem}.json")
+        said = _json(self._manifest_path(item))
         vouched = said.get("pictures") if isinstance(said, dict) else None
         vouched = vouched if isinstance(vouched, dict) else {}
         endings = ("pdf", "png", "svg")
@@ -265,7 +279,7 @@ class _Verifier:
                 what = "is not what drawing its table again gives"
             elif found != right:
                 what = "is not the picture that its manifest vouches for"
-            self.report.check("pictures", file, what, figure=name)
+            self.report.check("pictures", file, what, target=name)
             digests[short] = right
         if name not in self.texts:
             self.report.skip("manifests")
@@ -312,8 +326,8 @@ class _Verifier:
         self, item: Item, wanted: Mapping[str, Any], figure: str = ""
     ) -> None:
         """Hold a manifest against all that it should say."""
-        file = f"{self.preset}/manifests/{item.stem}.json"
-        path = self.results / file
+        path = self._manifest_path(item)
+        file = path.relative_to(self.results).as_posix()
         what = ""
         if not path.is_file():
             what = MISSING
@@ -326,7 +340,10 @@ class _Verifier:
             wrong = [key for key in keys if found.get(key) != wanted.get(key)]
             if wrong:
                 what = f"its entries {', '.join(wrong)} are not what holds"
-        self.report.check("manifests", file, what, figure=figure)
+        self.report.check("manifests", file, what, target=figure)
+
+    def _manifest_path(self, item: Item) -> Path:
+        return self.results / self.preset / f"manifests/{item.stem}.json"
 
     def claims(self) -> None:
         """Judge every statement again, and hold the verdicts against that."""

@@ -17,6 +17,9 @@ RECORD = "verification.json"
 """Where a run's folder keeps what was verified last."""
 MISSING = "is missing"
 """How the description of a fault begins if there is no such file."""
+ITSELF = "itself"
+"""Target of a fault that is mended by asking for the very file, as a run that has table
+and picture does not ask for the arrays behind them."""
 REMOVE, REBUILD = "rm {file} && {make}", "{make}"
 COMMITTED = "git checkout {file}, or, if the run is meant to differ, make references"
 SHOWN = 20
@@ -35,8 +38,9 @@ class Fault:
         Below the results folder; a committed file below the project's.
     what : str
         What is wrong.
-    figure : str
-        The one figure that mends it, empty for all.
+    target : str
+        What a run must be asked for to mend it: a figure, :data:`ITSELF`, or, if
+        empty, nothing in particular.
     remedy : str
         A command with ``{file}`` and ``{make}`` left open.
     """
@@ -44,7 +48,7 @@ class Fault:
     kind: str
     file: str
     what: str
-    figure: str
+    target: str
     remedy: str
 
 
@@ -89,14 +93,14 @@ class Report:
         return self.counts.setdefault(kind, Count())
 
     def check(
-        self, kind: str, file: str, what: str, *, figure: str = "", remedy: str = ""
+        self, kind: str, file: str, what: str, *, target: str = "", remedy: str = ""
     ) -> bool:
         """Count one thing that was checked; it holds if nothing is said to be wrong."""
         count = self.count(kind)
         count.named += 1
         if what:
             remedy = remedy or (REBUILD if what.startswith(MISSING) else REMOVE)
-            self.faults.append(Fault(kind, file, what, figure, remedy))
+            self.faults.append(Fault(kind, file, what, target, remedy))
         else:
             count.hold += 1
         return not what
@@ -126,15 +130,15 @@ class Report:
         folder = self.results if results is None else results
         committed = fault.remedy == COMMITTED
         file = fault.file if committed else (folder / fault.file).as_posix()
-        target = f" FIGURE={fault.figure}" if fault.figure else ""
-        make = f"make PRESET={self.preset}{target}"
+        quoted = shlex.quote(file)
+        target = quoted if fault.target == ITSELF else fault.target
+        make = f"make PRESET={self.preset}" + (f" FIGURE={target}" if target else "")
         if folder != Path("results"):
-            target = f"{fault.figure} " if fault.figure else ""
             make = (
-                f"snakemake {target}--cores all --config preset={self.preset} "
-                f"results={shlex.quote(folder.as_posix())}"
+                f"snakemake {target}{' ' if target else ''}--cores all --config "
+                f"preset={self.preset} results={shlex.quote(folder.as_posix())}"
             )
-        remedy = fault.remedy.format(file=shlex.quote(file), make=make)
+        remedy = fault.remedy.format(file=quoted, make=make)
         return f"{file}: {fault.what}; mend it: {remedy}"
 
 

@@ -6,6 +6,7 @@ Each line is a job that starts, by its rule's ``message:``. A failed job shows t
 of its log. All else that Snakemake says is in its own log, under .snakemake/log.
 """
 
+import errno
 import logging
 import sys
 from collections import Counter, defaultdict
@@ -153,7 +154,10 @@ class LogHandler(LogHandlerBase):
         """Return an error of the whole run; one job's is kept for its own line."""
         head, _, text = record["text"].partition("\n")
         if text.startswith("CalledProcessError"):
-            self.reason = " (" + text.rpartition("' ")[2].strip(" .\n") + ")"
+            reason = text.rpartition("' ")[2].strip(" .\n")
+            if reason.endswith(f" status {errno.ENOSPC}"):  # as the scripts say it
+                reason = "no space left on device"
+            self.reason = f" ({reason})"
             return None
         if head.startswith("WorkflowError"):  # whose place in a rule file is no help
             text = text.partition('\n  File "')[0]
