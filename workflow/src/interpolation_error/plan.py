@@ -80,6 +80,12 @@ class FigurePlan:
     table: Item
     picture: Item
 
+    def arrays(self) -> Iterator[Item]:
+        """Yield every cached array, once: draws, simulated curves, predictions."""
+        items = [simulation.dataset for simulation in self.simulations]
+        items += [simulation.item for simulation in self.simulations]
+        yield from {item.cached: item for item in (*items, self.theory)}.values()
+
     def predicted_at_finite_size(self) -> Iterator[Curve]:
         """Yield every curve that is predicted at finite size, once."""
         found = {
