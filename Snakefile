@@ -11,6 +11,7 @@ include: "workflow/rules/simulation.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/audit.smk"
 
 
 rule all:
