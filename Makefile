@@ -16,7 +16,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup test check benchmark lock cost references prune clean-data clean help
+.PHONY: figures setup test test-site check benchmark lock cost references audit crate \
+	prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
 	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
@@ -28,6 +29,10 @@ setup: ## .venv from the lock in envs/
 test: setup ## tests and examples, about 5 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		pytest -n auto -m "not site and not damage and not cluster"
+
+test-site: setup ## the audit pages in headless Chromium, installed as root on Debian
+	@sh tests/site/setup.sh
+	@pytest -m site tests/workflow/test_site.py
 
 check: setup ## format, lint and types
 	ruff format --check
@@ -49,6 +54,12 @@ cost: setup ## what a preset costs from nothing: jobs, core-hours, memory, disk
 
 references: setup ## takes the last paper run as the reference, in figures/ and README
 	@python workflow/scripts/release.py
+
+audit: setup ## pages on every figure of a finished run: where each number is from
+	@python workflow/scripts/audit.py --preset $(PRESET)
+
+crate: setup ## a finished run as one file to hand on, a Workflow Run RO-Crate
+	@python workflow/scripts/crate.py --preset $(PRESET)
 
 prune: setup ## lists cached arrays that no figure names; DELETE=1 removes them
 	@python workflow/scripts/prune.py $(if $(DELETE),--delete)

@@ -15,7 +15,11 @@ import yaml
 from interpolation_error import configuration
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("Snakefile", "config", "envs", "figures", "profiles", "workflow")
+PARTS = (
+    *("CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
+    *("Snakefile", "config", "docs", "envs", "figures", "profiles"),
+    *("pyproject.toml", "workflow"),
+)
 MINIATURE = {
     "figures": ["nonlinear_attention"],
     "replicates_per_job": "all",
