@@ -44,8 +44,8 @@ for figure, figure_plan in PLAN.figures.items():
         output:
             pictures=[
                 f"{RUN}/figures/{figure}.pdf",
-                f"{RUN}/figures/{figure}.png",
-                in_report(f"{RUN}/figures/{figure}.svg", figure, "picture"),
+                in_report(f"{RUN}/figures/{figure}.png", figure, "picture"),
+                f"{RUN}/figures/{figure}.svg",
             ],
             manifest=f"{RUN}/manifests/{figure_plan.picture.stem}.json",
         log:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from interpolation_error import drawing
 
@@ -43,7 +43,10 @@ def tips(table: pd.DataFrame, described: Mapping[str, Any]) -> Tips:
     Tips
     """
     picture = drawing.draw(table, described)
-    picture.savefig(io.BytesIO(), format="svg")  # settles where the axes are
+    # Laid out as it is for SVG, without writing one.
+    FigureCanvasSVG(picture)
+    picture.set_dpi(72)
+    picture.draw_without_rendering()
     whole = picture.transFigure.inverted()
     found = []
     for axis, panel, row, curve in _cells(picture.axes, described):

@@ -4,7 +4,7 @@
 
 function key(cell) {
   const text = cell.textContent.trim();
-  const number = Number(text);
+  const number = Number(text.replace(/^(-?)inf$/, "$1Infinity"));
   return text === "" ? null : Number.isNaN(number) ? text : number;
 }
 
