@@ -84,6 +84,7 @@ const context = await chromium.launchPersistentContext(profile, {
   headless: true,
   args: FLAGS,
 });
+context.setDefaultTimeout(300_000); // a machine may be busy
 try {
   const seen = {};
   for (const file of process.argv.slice(2)) {

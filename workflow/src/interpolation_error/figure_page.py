@@ -11,7 +11,7 @@ from docutils.core import publish_parts
 
 from interpolation_error import array_facts, equations, tooltips
 from interpolation_error.figure import Figure
-from interpolation_error.parameters import parameters
+from interpolation_error.parameters import WHO_SAYS, parameters
 from interpolation_error.plan import FigurePlan, Plan
 from interpolation_error.tables import COLUMNS, expected_share
 
@@ -79,6 +79,7 @@ def _of_curves(one: FigurePlan, table: pd.DataFrame, root: Path) -> dict[str, An
     return {
         "tips": tooltips.tips(table, one.picture.spec["drawing"]),
         "parameters": parameters(figure, root),
+        "sources": WHO_SAYS,
         "curves": _curves(figure, theory),
         "replicates": {panel.title: panel.replicates for panel in figure.panels},
         "residuals": residuals(table),

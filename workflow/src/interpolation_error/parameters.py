@@ -40,8 +40,7 @@ def parameters(figure: Figure, root: Path) -> list[dict[str, str]]:
     Returns
     -------
     list of dict of str
-        ``panel``, ``parameter``, ``symbol``, ``defined``, ``here``, ``source``, and
-        ``who``, what that word stands for.
+        ``panel``, ``parameter``, ``symbol``, ``defined``, ``here`` and ``source``.
     """
     functions = {
         one.curve.setting.nonlinearity.name: one.curve.setting.nonlinearity
@@ -65,7 +64,6 @@ def parameters(figure: Figure, root: Path) -> list[dict[str, str]]:
                     "defined": value(defined[panel.name], parameter),
                     "here": value(panel, parameter),
                     "source": source,
-                    "who": WHO_SAYS.get(source, source),
                 }
             )
     return rows

@@ -22,9 +22,10 @@ class Tip(NamedTuple):
 
 
 class Tips(NamedTuple):
-    """The tips of a picture, and its height over its width."""
+    """The tips of a picture, and its width and height in inches."""
 
-    ratio: float
+    width: float
+    height: float
     points: list[Tip]
 
 
@@ -58,7 +59,7 @@ def tips(table: pd.DataFrame, described: Mapping[str, Any]) -> Tips:
             if box.contains(x, y):
                 found.append(Tip(x, 1 - y, _text(panel, curve, point)))
     width, height = picture.get_size_inches()
-    return Tips(float(height / width), found)
+    return Tips(float(width), float(height), found)
 
 
 def _cells(
