@@ -103,8 +103,10 @@ def _word(curve: Curve, parameter: str) -> str:
     setting = curve.setting
     found = getattr(setting, parameter, None)
     attention = setting.estimator != "regression"
-    if found is None or (parameter in _OF_ATTENTION and not attention):
+    if parameter in _OF_ATTENTION and not attention:
         return ""
+    if found is None:
+        return "none" if parameter == "weights" else ""
     if isinstance(found, Weights):
         key = f"norm {found.key.norm}, cosine {found.key.alignment:g} with the signal"
         if found.query is None:
