@@ -21,8 +21,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup test check benchmark lock cost references prune clean-data clean help
-.PHONY: verify compare test-damage
+.PHONY: figures setup verify compare audit crate test test-damage test-site check \
+	benchmark lock cost references prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
 	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
@@ -46,6 +46,10 @@ test: setup ## tests and examples, about 5 minutes
 test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests
 
+test-site: setup ## the audit pages in headless Chromium, installed as root on Debian
+	@sh tests/site/setup.sh
+	@pytest -m site tests/workflow/test_site.py
+
 check: setup ## format, lint and types
 	ruff format --check
 	ruff check
@@ -66,6 +70,12 @@ cost: setup ## what a preset costs: jobs, core-hours, memory, disk, and what it 
 
 references: setup ## takes the last paper run as the reference, in figures/ and README
 	@python workflow/scripts/release.py
+
+audit: setup ## pages on every figure of a finished run: where each number is from
+	@python workflow/scripts/audit.py --preset $(PRESET)
+
+crate: setup ## a finished run as one file to hand on, a Workflow Run RO-Crate
+	@python workflow/scripts/crate.py --preset $(PRESET)
 
 prune: setup ## lists cached arrays that no figure names; DELETE=1 removes them
 	@python workflow/scripts/prune.py $(if $(DELETE),--delete)

@@ -16,7 +16,11 @@ from interpolation_error import configuration, store
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("Snakefile", "config", "envs", "figures", "profiles", "workflow")
+PARTS = (
+    *("CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
+    *("Snakefile", "config", "docs", "envs", "figures", "profiles"),
+    *("pyproject.toml", "workflow"),
+)
 MINIATURE = {
     "figures": ["nonlinear_attention"],
     "replicates_per_job": "all",

@@ -15,7 +15,12 @@ rule claims:
         ],
     output:
         json=f"{RUN}/claims.json",
-        csv=f"{RUN}/claims.csv",
+        csv=report(
+            f"{RUN}/claims.csv",
+            caption="../../figures/claims.rst",
+            category="Verdicts",
+            labels={"shows": "verdicts on every statement"},
+        ),
         markdown=f"{RUN}/claims.md",
         manifest=f"{RUN}/manifests/{PLAN.claims.stem}.json",
     log:

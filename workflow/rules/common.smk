@@ -66,6 +66,17 @@ def finished(name):
     return [*pictures, f"{RUN}/tables/{name}.csv", f"{RUN}/manifests/{item.stem}.json"]
 
 
+def in_report(path, name, shows):
+    """Mark a figure's file for `snakemake --report`, under the figure's own caption."""
+    return report(
+        path,
+        caption=f"../../figures/{name}/caption.rst",
+        category="Figures",
+        subcategory=PLAN.shown()[name].definition.title,
+        labels={"figure": name, "shows": shows},
+    )
+
+
 def simulation(wildcards):
     return SIMULATIONS[f"{wildcards.name}-{wildcards.key}"]
 

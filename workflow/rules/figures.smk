@@ -14,7 +14,7 @@ for figure, figure_plan in PLAN.figures.items():
             ],
             f"{RESULTS}/{figure_plan.theory.cached}",
         output:
-            table=f"{RUN}/tables/{figure}.csv",
+            table=in_report(f"{RUN}/tables/{figure}.csv", figure, "numbers"),
             manifest=f"{RUN}/manifests/{figure_plan.table.stem}.json",
         log:
             f"{LOGS}/tables/{figure}.log",
@@ -42,7 +42,11 @@ for figure, figure_plan in PLAN.figures.items():
             # Its digest is in the key; when it was written does not matter.
             style=ancient(STYLE),
         output:
-            pictures=multiext(f"{RUN}/figures/{figure}", ".pdf", ".png", ".svg"),
+            pictures=[
+                f"{RUN}/figures/{figure}.pdf",
+                in_report(f"{RUN}/figures/{figure}.png", figure, "picture"),
+                f"{RUN}/figures/{figure}.svg",
+            ],
             manifest=f"{RUN}/manifests/{figure_plan.picture.stem}.json",
         log:
             f"{LOGS}/figures/{figure}.log",

@@ -98,7 +98,7 @@ for study, study_plan in PLAN.studies.items():
                 if item.kind != "data"
             ],
         output:
-            table=f"{RUN}/tables/{study}.csv",
+            table=in_report(f"{RUN}/tables/{study}.csv", study, "numbers"),
             fits=f"{RUN}/tables/{study}_fits.csv",
             spectra=f"{RUN}/tables/{study}_spectra.csv",
             manifest=f"{RUN}/manifests/{study_plan.table.stem}.json",
@@ -130,7 +130,11 @@ for study, study_plan in PLAN.studies.items():
             # Its digest is in the key; when it was written does not matter.
             style=ancient(STYLE),
         output:
-            pictures=multiext(f"{RUN}/figures/{study}", ".pdf", ".png", ".svg"),
+            pictures=[
+                f"{RUN}/figures/{study}.pdf",
+                in_report(f"{RUN}/figures/{study}.png", study, "picture"),
+                f"{RUN}/figures/{study}.svg",
+            ],
             manifest=f"{RUN}/manifests/{study_plan.picture.stem}.json",
         log:
             f"{LOGS}/figures/{study}.log",

@@ -90,13 +90,16 @@ class FigurePlan:
         """Name of the figure."""
         return self.figure.name
 
+    @property
+    def definition(self) -> Figure:
+        """What is shown."""
+        return self.figure
+
     def items(self) -> Iterator[Item]:
-        """Yield every array, draws first."""
-        for simulation in self.simulations:
-            yield simulation.dataset
-        for simulation in self.simulations:
-            yield simulation.item
-        yield self.theory
+        """Yield every cached array, once: draws, simulated curves, predictions."""
+        items = [simulation.dataset for simulation in self.simulations]
+        items += [simulation.item for simulation in self.simulations]
+        yield from {item.cached: item for item in (*items, self.theory)}.values()
 
     def predicted_at_finite_size(self) -> Iterator[Curve]:
         """Yield every curve that is predicted at finite size, once."""
@@ -137,8 +140,13 @@ class StudyPlan:
         """Name of the study."""
         return self.study.name
 
+    @property
+    def definition(self) -> Study:
+        """What is shown."""
+        return self.study
+
     def items(self) -> Iterator[Item]:
-        """Yield every array, draws first."""
+        """Yield every cached array, once: draws, simulated and predicted parts."""
         yield from {p.dataset.stem: p.dataset for p in self.parts if p.dataset}.values()
         for part in self.parts:
             if part.simulation:

@@ -149,7 +149,7 @@ def covered(plan: Plan) -> str:
     state of code or parameters.
     """
     stems = [
-        item.stem for one in plan.figures.values() for item in (one.table, one.picture)
+        item.stem for one in plan.shown().values() for item in (one.table, one.picture)
     ]
     names = canonical_json([*plan.arrays(), *stems, plan.claims.stem])
     return hashlib.sha256(names.encode()).hexdigest()

@@ -1,0 +1,64 @@
+"""Every parameter of every figure in words, and no place where a user's file lies."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from interpolation_error.configuration import read_figure
+from interpolation_error.figure import Limits, shrink
+from interpolation_error.parameters import WHO_SAYS, parameters, value
+
+ROOT = Path(__file__).parents[1]
+FIGURES = sorted(path.parent.name for path in ROOT.glob("figures/*/figure.yaml"))
+
+
+def figure(name):
+    return read_figure(ROOT / f"figures/{name}/figure.yaml", ROOT, {})
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_parameter_is_said_and_its_source_explained(name):
+    defined = figure(name)
+    rows = parameters(defined, ROOT)
+    assert len(rows) == sum(len(panel.source) for panel in defined.panels)
+    for row in rows:
+        assert row["defined"] == row["here"]
+        assert row["defined"] or row["parameter"] == "data", row
+        assert row["source"] in WHO_SAYS
+
+
+def test_a_smaller_run_is_told_from_the_definition():
+    shrunk = shrink(figure("nonlinear_attention"), Limits(size_divisor=4, points=7))
+    rows = {
+        (row["panel"][:3], row["parameter"]): row for row in parameters(shrunk, ROOT)
+    }
+    penalty, tokens = rows["(a)", "gamma"], rows["(a)", "tokens"]
+    assert penalty["defined"] == "1e-06 … 100, 25 values"
+    assert penalty["here"] == "1e-06 … 100, 7 values"
+    assert (tokens["defined"], tokens["here"]) == ("512", "128")
+    assert tokens["symbol"] == "n"
+
+
+def test_what_curves_differ_in_is_said_curve_by_curve():
+    (panel, *_) = figure("alignment").panels
+    said = value(panel, "weights")
+    same = "w_K = w_Q, norm 1, cosine"
+    assert f"aligned weights: {same} 1 with the signal" in said
+    assert f"orthogonal weights: {same} 0 with the signal" in said
+    assert "no low-rank part: none" in said
+    assert "regression" not in said
+
+
+def test_the_folder_of_a_users_file_is_not_told():
+    (panel, *_) = figure("digits").panels
+    (first, *others) = panel.curves
+    setting = first.curve.setting
+    data = dataclasses.replace(setting.data, file="/home/someone/private/digits.h5")
+    curve = dataclasses.replace(
+        first.curve, setting=dataclasses.replace(setting, data=data)
+    )
+    first = dataclasses.replace(first, curve=curve)
+    said = value(dataclasses.replace(panel, curves=(first,)), "data")
+    assert "digits.h5" in said
+    assert "someone" not in said
