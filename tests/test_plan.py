@@ -191,3 +191,12 @@ def test_another_numpy_makes_every_array_anew(monkeypatch):
     monkeypatch.setattr(identity, "versions", lambda: '{"numpy":"0.0"}')
     anew = new(before, keys(ROOT))
     assert anew == {"data": 1, "simulation": 2, "theory": 1, **RETABULATED}
+
+
+def test_simulations_of_a_users_tokens_depend_on_what_reads_them():
+    chosen = {"preset": "quick", "seed": 1, "results": "results"}
+    made = plan.Plan(configuration.load(chosen, ROOT, "config"), "style")
+    simulations = made.figures["digits"].simulations
+    assert simulations
+    for simulation in simulations:
+        assert simulation.item.spec["tokens"] == simulation.dataset.identity.key

