@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpolation_error.configuration import read_figure
-from interpolation_error.figure import Limits, shrink
+from interpolation_error.figure import Limits, resize
 from interpolation_error.parameters import WHO_SAYS, parameters, value
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +29,7 @@ def test_every_parameter_is_said_and_its_source_explained(name):
 
 
 def test_a_smaller_run_is_told_from_the_definition():
-    shrunk = shrink(figure("nonlinear_attention"), Limits(size_divisor=4, points=7))
+    shrunk = resize(figure("nonlinear_attention"), Limits(size_divisor=4, points=7))
     rows = {
         (row["panel"][:3], row["parameter"]): row for row in parameters(shrunk, ROOT)
     }
