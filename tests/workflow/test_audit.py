@@ -245,7 +245,7 @@ def test_the_page_of_a_figure_that_is_gone_is_removed(clone):
     }
 
 
-def test_the_rule_finishes_the_run_and_is_no_part_of_all(clone):
+def test_the_rule_needs_nothing_but_a_finished_run(clone):
     assert clone.planned("audit") == {"audit": 1}
 
 

@@ -25,9 +25,9 @@ def facts(item: Item, results: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``file``, ``kind``, ``draws``, ``seed``, ``bytes``, ``checksum``, ``seconds``
-        and ``memory`` in MB; None for what is not known, since draws need not be kept
-        and a job's record may be gone.
+        ``file``, ``draws``, ``bytes``, ``checksum``, ``seconds`` and ``memory`` in MB;
+        None for what is not known, since draws need not be kept and a job's record may
+        be gone.
 
     Raises
     ------
@@ -39,9 +39,7 @@ def facts(item: Item, results: Path) -> dict[str, Any]:
     there = path.is_file()
     return {
         "file": item.cached,
-        "kind": item.kind,
         "draws": item.spec.get("replicates"),
-        "seed": item.spec.get("seed"),
         "bytes": path.stat().st_size if there else None,
         "checksum": attributes(path)["checksum"] if there else None,
         "seconds": record.get("seconds"),

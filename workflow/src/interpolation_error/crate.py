@@ -109,6 +109,7 @@ class _Crate:
             self.version += " with changes that are not committed"
         self.crate = ROCrate(version="1.1")
         self.crate.metadata.extra_terms = TERMS
+        self.simulations = plan.simulations()
         self.actions: dict[str, list[Any]] = {script: [] for script in STEPS}
 
     def filled(self) -> ROCrate:
@@ -217,7 +218,7 @@ class _Crate:
         """Yield all files of the run, below the project's folder."""
         results = self.plan.configuration.results
         for item in self._items():
-            if item.kind in STEPS["generate_dataset"]:
+            if item.kind in audit.DRAWS:
                 continue
             for made in self._made(item):
                 yield f"results/{made}"
@@ -267,7 +268,7 @@ class _Crate:
                 return [one.table]
         if item.kind == "claims":
             return [shown[name].table for name in item.spec["figures"]]
-        simulation = self.plan.simulations().get(item.stem)
+        simulation = self.simulations.get(item.stem)
         if simulation:
             return [simulation.dataset]
         parts = [part for one in self.plan.studies.values() for part in one.parts]
