@@ -1,5 +1,8 @@
 """What a run is said to cost, and that the paper preset stays within its budget."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,8 +75,25 @@ def test_the_large_preset_fits_a_common_node_and_lapacks_integers():
     assert draws == {20}
     for name, figure in run.figures.items():
         for one in figure.simulations:
-            # What one draw needs to be held at all: tokens, their copy and the output.
+            # What is held for sure: a draw twice while it is drawn; then the draw, its
+            # tokens and, for attention, their copy.
             n, p = one.dataset.spec["tokens"], one.dataset.spec["dimension"]
-            assert resources.dataset_memory(one.dataset.spec) > 8 * n * p / 2**20
+            assert resources.dataset_memory(one.dataset.spec) > 8 * n * p * 2 / 2**20
             largest = resources.simulation_memory(one)
             assert 8 * n * p * 3 / 2**20 < largest < 30_000, name
+
+
+def test_drawing_a_dataset_stays_within_its_memory(tmp_path):
+    """Of one draw and of several, by what the job itself says."""
+    for replicates in ([0], [0, 1, 2]):
+        spec = {"tokens": 4096, "dimension": 4096, "seed": 1, "replicates": replicates}
+        made = plan.Item("data", f"draws{len(replicates)}", spec)
+        output = tmp_path / made.cached
+        script = ROOT / "workflow/scripts/generate_dataset.py"
+        command = [sys.executable, script, "--spec", made.identity.spec]
+        subprocess.run([*command, "--output", output], check=True)
+        peak = json.loads(output.with_suffix(".json").read_text())["peak_memory_mb"]
+        size = resources.dataset_size(spec) / 2**20
+        # Not for the margin of a small job, which would hide a large one's lack.
+        allowed = resources.dataset_memory(spec) - resources.BASE_MEMORY + 100
+        assert size < peak < allowed

@@ -148,6 +148,16 @@ def test_what_another_process_is_writing_is_left_alone(path, identity, tmp_path)
     assert draft.read_text() == "half"
 
 
+def test_want_of_room_is_told_in_one_line(path, identity, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError("Can't close file (file write failed:\n, errno = 28, error")
+
+    monkeypatch.setattr(store.h5py, "File", full)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        store.write(path, {}, identity)
+    assert error.value.filename == str(path)
+
+
 def test_values_types_shapes_and_names_are_all_in_the_checksum():
     base = {"x": np.arange(4.0)}
     others = [

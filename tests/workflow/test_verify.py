@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import MINIATURE
+from conftest import MINIATURE, Clone
 from threadpoolctl import threadpool_limits
 
 from interpolation_error import (
@@ -432,6 +432,13 @@ def test_a_reference_may_differ_by_rounding_only(paper, factor, faults):
         assert f"mend it: git checkout figures/{NAME}/reference.csv, or" in line
 
 
+def test_a_reference_is_not_checked_without_the_arrays(paper):
+    simulated(paper).unlink()
+    report = verify(paper, preset="paper")
+    count = report.counts["committed references"]
+    assert (count.named, count.unchecked) == (1, 1)
+
+
 def test_missing_and_edited_references_are_named(paper):
     (paper.folder / f"figures/{NAME}/reference.csv").unlink()
     edit_bytes(paper.folder / "figures/claims.csv", b"not tested", b"supported")
@@ -493,11 +500,8 @@ def test_the_record_of_a_job_has_its_command_commit_and_digest(pristine):
 
 BAD = {
     ("--preset", "miniatur"): "preset: there is no 'miniatur'; allowed: ",
-    ("--preset", "quick"): "results/quick: does not exist, so this preset was not run",
-    ("--figure", "heads"): "the preset miniature has no figure 'heads'; it has nonl",
     ("--recompute", "x"): "recompute must be a percentage above 0% and up to 100%",
     ("--sample", "x"): "sample must be a whole number from 0, such as 7, got 'x'",
-    ("--results", "elsewhere"): "elsewhere: is no results folder (it has no folder",
 }
 
 
@@ -508,6 +512,19 @@ def test_bad_input_is_one_line(pristine, arguments):
     (line,) = done.stdout.splitlines()
     assert line.startswith("error: ")
     assert BAD[arguments] in line
+
+
+def test_what_was_not_run_is_told_with_what_runs_it(pristine, tmp_path):
+    with pytest.raises(
+        ValueError, match="quick: does not exist, so this preset was no"
+    ):
+        verify(pristine, preset="quick")
+    with pytest.raises(ValueError, match="no figure 'heads'; it has nonlinear_attent"):
+        verify(pristine, figures=["heads"])
+    clone = Clone(pristine.folder)
+    clone.results = tmp_path
+    with pytest.raises(ValueError, match="is no results folder .* make PRESET=minia"):
+        verify(clone)
 
 
 @pytest.mark.parametrize("text", ["x", "5", "0%", "-1%", "101%", "5%%", ""])

@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     outcome : {"identical", "within rounding", "different"}
         Bit by bit the same, by the module's rule, or not.
     absolute, relative : float
-        The largest differences; infinite between shapes, or a number and a NaN.
+        The largest differences; infinite between shapes, or a number and none.
     """
 
     outcome: str
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
         if self.outcome == SAME:
             return SAME
         if math.isinf(self.absolute):
-            return f"{self.outcome}: another shape, or numbers that are missing"
+            return f"{self.outcome}: another shape, or numbers missing or infinite"
         apart = f"by up to {self.absolute:.2g}, relative {self.relative:.2g}"
         return f"{self.outcome}: {apart}"
 
@@ -86,6 +86,10 @@ def difference(first: Array, second: Array, floor: float = 0.0) -> Difference:
     if np.any(missing != np.isnan(second)):
         return Difference(OTHER, math.inf, math.inf)
     first, second = first[~missing], second[~missing]
+    endless = np.isinf(first) | np.isinf(second)
+    if np.any(first[endless] != second[endless]):
+        return Difference(OTHER, math.inf, math.inf)
+    first, second = first[~endless], second[~endless]
     apart = np.abs(first - second)
     size = np.maximum(np.abs(first), np.abs(second))
     relative = np.divide(apart, size, out=np.zeros_like(apart), where=size > 0)

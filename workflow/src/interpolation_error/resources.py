@@ -37,8 +37,9 @@ def dataset_size(spec: dict[str, Any]) -> int:
 
 
 def dataset_memory(spec: dict[str, Any]) -> int:
-    """Return the megabytes that drawing a dataset needs."""
-    return BASE_MEMORY + _megabytes(dataset_size(spec))
+    """Return the megabytes that drawing a dataset needs: one draw stands beside it."""
+    size = dataset_size(spec)
+    return BASE_MEMORY + _megabytes(size + size // len(spec["replicates"]))
 
 
 def simulation_memory(simulation: Simulation) -> int:
@@ -49,7 +50,7 @@ def simulation_memory(simulation: Simulation) -> int:
     """
     measure = simulation.curve.measure
     largest = max(_working_memory(setting, measure) for setting in simulation.curve)
-    return dataset_memory(simulation.dataset.spec) + _megabytes(largest)
+    return BASE_MEMORY + _megabytes(dataset_size(simulation.dataset.spec) + largest)
 
 
 def study_memory(part: StudyPart) -> int:

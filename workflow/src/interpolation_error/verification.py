@@ -393,6 +393,7 @@ class _Verifier:
         others: set[str] = set()
         for name in (figure.name for figure in self.figures):
             if name not in self.texts:
+                self.report.skip(kind)
                 continue
             text = self.texts[name]
             file = f"figures/{name}/reference.csv"
