@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,9 @@ from threadpoolctl import threadpool_info
 from interpolation_error.identity import KEY_LENGTH, Identity, canonical_json
 
 Array = NDArray[np.float64]
+
+DAY = 86400
+"""Seconds without a change after which a draft of another machine is abandoned."""
 
 
 class StoreError(Exception):
@@ -51,16 +56,35 @@ def replacing(path: Path) -> Iterator[Path]:
     'done'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in path.parent.glob(
-        f".{glob.escape(path.stem)}.*.draft{path.suffix}"
-    ):
-        abandoned.unlink(missing_ok=True)  # by a process that was killed
-    draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
+    host = socket.gethostname()
+    for draft in path.parent.glob(f".{glob.escape(path.stem)}.*.draft{path.suffix}"):
+        if _abandoned(draft, f".{path.stem}.{host}-"):
+            draft.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.stem}.{host}-{os.getpid()}.draft{path.suffix}")
     try:
         yield draft
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _abandoned(draft: Path, prefix: str) -> bool:
+    """Return whether the process that wrote a draft was killed.
+
+    ``prefix`` begins the names of this machine's drafts; of another's nothing is known
+    but their age.
+    """
+    process = draft.name.removeprefix(prefix).partition(".")[0]
+    try:
+        if draft.name.startswith(prefix) and process.isdigit():
+            os.kill(int(process), 0)
+        return time.time() - draft.stat().st_mtime > DAY
+    except PermissionError:  # somebody else's, who still runs
+        return False
+    except FileNotFoundError:  # finished meanwhile
+        return False
+    except ProcessLookupError:
+        return True
 
 
 def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
