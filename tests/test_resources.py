@@ -72,3 +72,26 @@ def test_every_job_has_memory_and_time(preset):
     for simulation in planned(preset).simulations().values():
         assert resources.simulation_memory(simulation) > resources.BASE_MEMORY
         assert resources.simulation_seconds(simulation) > resources.START
+
+
+def test_requests_grow_with_every_attempt():
+    attempts = (1, 2, 3)
+    for request in (resources.memory_request, resources.minutes_request):
+        first, second, third = (request(1000, attempt) for attempt in attempts)
+        assert (second, third) == (2 * first, 3 * first)
+
+
+def test_a_job_on_a_cluster_has_room_for_what_runs_around_it():
+    alone = resources.memory_request(resources.BASE_MEMORY)
+    submitted = resources.memory_request(resources.BASE_MEMORY, submitted=True)
+    assert alone == resources.BASE_MEMORY
+    assert submitted == alone + resources.SUBMITTED
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick", "large"])
+def test_time_asked_for_is_several_times_what_is_expected(preset):
+    run = planned(preset)
+    expected = [resources.theory_seconds(figure) for figure in run.figures.values()]
+    expected += map(resources.simulation_seconds, run.simulations().values())
+    for seconds in expected:
+        assert 60 * resources.minutes_request(seconds) >= 3 * seconds + 120

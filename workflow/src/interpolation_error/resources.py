@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
-from interpolation_error.plan import Plan, Simulation
+from interpolation_error.plan import FigurePlan, Plan, Simulation
 from interpolation_error.setting import Setting
 from interpolation_error.simulation import FEW, peak_memory
 
@@ -17,12 +18,54 @@ FLOAT = 8
 # estimate within a factor of two, as benchmarks/README.md says.
 START = 1.0
 """Of a job, before it computes: the interpreter and its imports."""
+DRAWING = 4.0
+"""Of a job that makes a figure's table, or its pictures, or the verdicts."""
 RATE = 3e10
 """Floating-point operations a second in a product of matrices."""
 ENTRY = 1.2e-8
 """Of one entry of a nonlinearity, with what is read and written around it."""
 DECOMPOSITION = 8e9
 """Operations a second where a matrix is decomposed."""
+
+SHORT = 30.0
+"""Seconds below which a job is worth sharing its place on a cluster with others."""
+SUBMITTED = 500
+"""Megabytes of the two Snakemakes that a cluster runs around every job."""
+STARTING = 120.0
+"""Seconds that they, and Python, may take to start from a slow file system."""
+MARGIN = 3.0
+"""How many times longer than estimated a job on a cluster may take."""
+
+
+def memory_request(megabytes: float, attempt: int = 1, submitted: bool = False) -> int:
+    """Return the megabytes to ask for, more on every attempt.
+
+    Parameters
+    ----------
+    megabytes : float
+        What the job itself needs.
+    attempt : int
+        1, or more after a job had too little.
+    submitted : bool
+        Whether a cluster runs it, inside of Snakemakes of its own.
+
+    Examples
+    --------
+    >>> memory_request(400), memory_request(400, 2, submitted=True)
+    (400, 1800)
+    """
+    return attempt * math.ceil(megabytes + (SUBMITTED if submitted else 0))
+
+
+def minutes_request(seconds: float, attempt: int = 1) -> int:
+    """Return the minutes to ask for, more on every attempt.
+
+    Examples
+    --------
+    >>> minutes_request(1), minutes_request(3600), minutes_request(3600, 2)
+    (3, 182, 364)
+    """
+    return attempt * math.ceil((STARTING + MARGIN * seconds) / 60)
 
 
 def dataset_memory(spec: dict[str, Any]) -> int:
@@ -63,6 +106,15 @@ def simulation_seconds(simulation: Simulation) -> float:
     return START + draws * each
 
 
+def theory_seconds(figure: FigurePlan) -> float:
+    """Return about how long predicting all curves of a figure takes on one core."""
+    return 3 * START + sum(
+        _finite_size_seconds(setting)
+        for curve in figure.predicted_at_finite_size()
+        for setting in curve
+    )
+
+
 class Cost(NamedTuple):
     """What a stage of a run takes: jobs, core-seconds, and megabytes.
 
@@ -95,12 +147,6 @@ def costs(plan: Plan) -> dict[str, Cost]:
         spec["tokens"] * spec["dimension"] * len(spec["replicates"])
         for spec in datasets
     )
-    finite_size = sum(
-        _finite_size_seconds(setting)
-        for figure in plan.figures.values()
-        for curve in figure.predicted_at_finite_size()
-        for setting in curve
-    )
     return {
         "data": Cost(
             len(datasets),
@@ -116,10 +162,13 @@ def costs(plan: Plan) -> dict[str, Cost]:
             0.01 * len(simulations),
         ),
         "theory": Cost(
-            figures, 3 * START * figures + finite_size, BASE_MEMORY, 0.1 * figures
+            figures,
+            sum(map(theory_seconds, plan.figures.values())),
+            BASE_MEMORY,
+            0.1 * figures,
         ),
         "figures": Cost(
-            2 * figures + 1, 8 * START * figures, BASE_MEMORY, 2.0 * figures
+            2 * figures + 1, 2 * DRAWING * figures, BASE_MEMORY, 2.0 * figures
         ),
     }
 
