@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 # Scripts compute with the package of the clone they stand in, installed or not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from interpolation_error import lease  # noqa: E402
 from interpolation_error.store import StoreError, replacing  # noqa: E402
 
 
@@ -22,9 +23,9 @@ def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentPar
     arguments = parser.parse_args()
     try:
         # BLAS gives other bits with another number of threads.
-        with threadpool_limits(limits=1):
+        with threadpool_limits(limits=1), lease.working():
             main(arguments)
-    except (ValueError, ArithmeticError, StoreError) as error:
+    except (ValueError, ArithmeticError, StoreError, lease.LeaseError) as error:
         sys.exit(f"error: {error}")
     except MemoryError:
         sys.exit("error: not enough memory; give jobs more or run fewer at once")
