@@ -1,15 +1,31 @@
 # What all rules stand on; the checked configuration, the plan and the paths in it.
 import os
+import shutil
+import socket
 import sys
 from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+
+def refuse(reason):
+    """Stop here; on a node of a cluster, let the whole run stop at the next retry."""
+    if workflow.remote_exec:
+        node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+        reason = f"node {node}: {reason}"
+        # Without the package, since it may be what is missing.
+        folder = os.environ.get("INTERPOLATION_ERROR_RUN", "").partition(" ")[2]
+        if folder:
+            (Path(folder) / ".run.refused").write_text(f"{reason}\n")
+    raise WorkflowError(reason)
+
 
 try:
     import interpolation_error
 except ImportError:
-    raise WorkflowError(
+    refuse(
         "the package interpolation_error is not installed here: run make, or "
         f"{sys.executable} -m pip install --no-deps -e {workflow.basedir}"
     )
@@ -18,12 +34,12 @@ ROOT = Path(workflow.basedir)
 SOURCE = ROOT / "workflow" / "src"
 
 if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
-    raise WorkflowError(
+    refuse(
         f"the package interpolation_error comes from {interpolation_error.__file__}, "
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import configuration, plan, resources, store
+from interpolation_error import configuration, lease, plan, resources, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)
@@ -57,6 +73,79 @@ LOGS = f"{RUN}/logs"
 ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
 
 
+if workflow.remote_exec:
+    try:
+        lease.check(PLAN.identity())
+    except lease.LeaseError as error:
+        refuse(str(error))
+
+
+@cache
+def begin():
+    """Take the results folder for this run; return why that is refused, if it is."""
+    if workflow.executor_plugin.name == "slurm" and shutil.which("sbatch") is None:
+        return (
+            "there is no sbatch here, so no SLURM to send jobs to: run this on a login "
+            "node (module load slurm, on some), or without --workflow-profile slurm"
+        )
+    try:
+        lease.take(CONFIGURATION.results, PLAN.identity(), logger.warning)
+    except lease.LeaseError as error:
+        return str(error)
+    return None
+
+
+def runs_here():
+    """Return whether this process runs jobs: no job of another, and no dry run."""
+    return (
+        workflow.is_main_process
+        and workflow.executor_plugin is not None
+        and not (workflow.dryrun or workflow.touch)
+    )
+
+
+onstart:
+    if refusal := begin():
+        raise WorkflowError(refusal)
+
+
+def memory(megabytes):
+    """Return what a rule asks for: an estimate, or more if that was not enough."""
+
+    def ask(wildcards, attempt):
+        estimate = megabytes(wildcards) if callable(megabytes) else megabytes
+        return resources.memory_request(estimate, attempt, workflow.non_local_exec)
+
+    return ask
+
+
+def minutes(seconds):
+    """Return how long a rule may take: far more than estimated, and more each time."""
+
+    def ask(wildcards, attempt):
+        # A retry would end in the same way, on that node or for all of them.
+        if attempt > 1 and (reason := lease.refused()):
+            raise WorkflowError(reason)
+        estimate = seconds(wildcards) if callable(seconds) else seconds
+        return resources.minutes_request(estimate, attempt)
+
+    return ask
+
+
+def short(name, seconds):
+    """Return the group of a rule's short jobs, None for long ones.
+
+    A cluster runs a group as one job; here each goes by itself.
+    """
+
+    def group(wildcards):
+        if workflow.non_local_exec and seconds(wildcards) < resources.SHORT:
+            return name
+        return None
+
+    return group
+
+
 def finished(name):
     """Return what exists once a figure is done: its pictures and their manifest."""
     item = PLAN.figures[name].picture
@@ -69,9 +158,26 @@ def simulation(wildcards):
 
 
 @cache
-def simulation_memory(stem):
+def simulation_costs(stem):
     # Snakemake asks again for every waiting job whenever one has finished.
-    return resources.simulation_memory(SIMULATIONS[stem])
+    one = SIMULATIONS[stem]
+    return resources.simulation_memory(one), resources.simulation_seconds(one)
+
+
+def simulation_memory(wildcards):
+    return simulation_costs(f"{wildcards.name}-{wildcards.key}")[0]
+
+
+def simulation_seconds(wildcards):
+    return simulation_costs(f"{wildcards.name}-{wildcards.key}")[1]
+
+
+def dataset_spec(wildcards):
+    return DATASETS[f"{wildcards.name}-{wildcards.key}"].spec
+
+
+def dataset_seconds(wildcards):
+    return resources.dataset_seconds(dataset_spec(wildcards))
 
 
 def dataset(wildcards):
@@ -79,6 +185,8 @@ def dataset(wildcards):
 
 
 def missing_dataset(wildcards):
+    if runs_here():
+        begin()  # before the first look at what is there; jobs may yet be finishing it
     # A curve that is there needs no dataset. Naming it all the same would simulate the
     # curve again as soon as a removed dataset comes back for another curve.
     if Path(f"{RESULTS}/{simulation(wildcards).item.cached}").exists():
