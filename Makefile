@@ -4,9 +4,11 @@
 PRESET = paper
 FIGURE =
 CORES = all
+PROFILE =
 PYTHON = python3
 LOGGER = plain
 
+RUNS = $(if $(PROFILE),--workflow-profile $(PROFILE),--cores $(CORES))
 RESULTS = results
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
@@ -16,10 +18,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup test check benchmark lock cost references prune clean-data clean help
+.PHONY: figures setup test test-cluster check benchmark lock cost references prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
-	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
+	@snakemake $(FIGURE) $(RUNS) --logger $(LOGGER) --config preset=$(PRESET)
 	@python workflow/scripts/summarize.py --preset $(PRESET)
 
 setup: ## .venv from the lock in envs/
@@ -28,6 +30,9 @@ setup: ## .venv from the lock in envs/
 test: setup ## tests and examples, about 5 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		pytest -n auto -m "not site and not damage and not cluster"
+
+test-cluster: setup ## tests on a SLURM that they start here, 8 minutes
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -m cluster
 
 check: setup ## format, lint and types
 	ruff format --check
@@ -60,10 +65,11 @@ clean: ## removes all that was computed, keeps .venv
 	rm -rf "$(RESULTS)" .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "PRESET=paper   size of the run: paper, quick (minutes) or smoke (seconds)"
 	@echo "FIGURE=        one figure, by its folder in figures/"
 	@echo "CORES=all      how many jobs run at once, within 80 % of the memory"
+	@echo "PROFILE=slurm  jobs go to a cluster instead, see docs/cluster.md"
 	@echo "PYTHON=python3 what .venv is made with, from 3.11 to 3.14"
 	@echo "LOGGER=plain   one line a job with the time left; rich: bars, on a terminal"

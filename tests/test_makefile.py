@@ -60,7 +60,7 @@ def test_help_names_every_target():
     said = make(ROOT, "help").stdout
     targets = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()
     assert sorted(targets) == sorted(re.findall(r"^make ([a-z-]+)", said, re.MULTILINE))
-    for variable in ("PRESET", "FIGURE", "CORES", "PYTHON", "LOGGER"):
+    for variable in ("PRESET", "FIGURE", "CORES", "PROFILE", "PYTHON", "LOGGER"):
         assert f"{variable}=" in said
 
 
@@ -70,6 +70,8 @@ def test_help_names_every_target():
         ((), "snakemake --cores all --logger plain --config preset=paper"),
         (("PRESET=quick", "CORES=1"), "--cores 1 --logger plain --config preset=quick"),
         (("FIGURE=linear_regression",), "snakemake linear_regression --cores"),
+        (("PROFILE=slurm",), "snakemake --workflow-profile slurm --logger plain"),
+        (("test-cluster",), "pytest -m cluster"),
         (("test",), '-m "not site and not damage and not cluster"'),
         (("prune", "DELETE=1"), "prune.py --delete"),
         (("lock", "UPGRADE=1"), "--no-emit-find-links"),
