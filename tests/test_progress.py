@@ -194,6 +194,20 @@ def test_a_failed_group_shows_its_log_once_and_names_its_jobs(tmp_path, capsys):
     ]
 
 
+def test_why_slurm_ended_a_job_is_shown_though_much_was_said_after(tmp_path, capsys):
+    log = tmp_path / "9.log"
+    after = "".join(f"line {number}\n" for number in range(100))
+    log.write_text(f"began\nslurmstepd-n1: error: *** TIME LIMIT ***\n{after}")
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.fail(1, log)
+    said = printed(capsys)[4:]
+    assert said[:2] == [
+        "    | slurmstepd-n1: error: *** TIME LIMIT ***",
+        "    | line 70",
+    ]
+
+
 def test_a_job_that_is_tried_again_has_not_failed(tmp_path, capsys):
     run = Run(simulate=2)
     run.start(1, message="simulate tanh")

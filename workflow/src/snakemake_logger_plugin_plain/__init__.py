@@ -85,7 +85,9 @@ def failure(title: str, logs: Iterable[str], only_full: bool = False) -> str:
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         if lines or not only_full:
             said.append(f"    {log}{':' if lines else ' is empty'}")
-        said += [f"    | {line}" for line in lines[-LOG_LINES:]]
+        # Why SLURM ended a job stands above all that Snakemake says of its end.
+        first = [line for line in lines[:-LOG_LINES] if line.startswith("slurmstepd")]
+        said += [f"    | {line}" for line in (*first, *lines[-LOG_LINES:])]
     return "\n".join(said)
 
 
