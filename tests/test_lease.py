@@ -5,6 +5,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -129,12 +130,21 @@ def test_outside_of_a_run_anything_goes():
 
 
 def test_a_refusal_holds_for_one_run(tmp_path):
+    def refuse():
+        run, _, folder = os.environ[lease.VARIABLE].partition(" ")
+        path = Path(folder) / lease.REFUSAL.format(run=run)
+        path.write_text("node n1: no package\n")
+        return path
+
     lease.take(tmp_path, IDENTITY, print)
     assert lease.refused() is None
-    (tmp_path / lease.REFUSAL).write_text("node n1: no package\n")
+    earlier = refuse()
     assert lease.refused() == "node n1: no package"
     lease._held.pop().close()
     lease.take(tmp_path, IDENTITY, print)
+    assert lease.refused() is None
+    assert not earlier.exists()
+    earlier.write_text("by a job that came late\n")
     assert lease.refused() is None
 
 
@@ -164,3 +174,9 @@ def test_whoever_may_write_in_the_folder_may_run_there_next(tmp_path):
     tmp_path.chmod(0o775)
     lease.take(tmp_path, IDENTITY, print)
     assert (tmp_path / lease.LOCK).stat().st_mode & 0o777 == 0o664
+
+
+def test_rules_name_a_refusal_as_this_module_reads_it():
+    rules = (Path(__file__).parents[1] / "workflow/rules/common.smk").read_text()
+    assert f'"{lease.VARIABLE}"' in rules
+    assert f'f"{lease.REFUSAL}"' in rules

@@ -15,10 +15,10 @@ def refuse(reason):
     if workflow.remote_exec:
         node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
         reason = f"node {node}: {reason}"
-        # Without the package, since it may be what is missing.
-        folder = os.environ.get("INTERPOLATION_ERROR_RUN", "").partition(" ")[2]
+        # As interpolation_error.lease reads it; the package may be what is missing.
+        run, _, folder = os.environ.get("INTERPOLATION_ERROR_RUN", "").partition(" ")
         if folder:
-            (Path(folder) / ".run.refused").write_text(f"{reason}\n")
+            Path(folder, f".run-{run}.refused").write_text(f"{reason}\n")
     raise WorkflowError(reason)
 
 

@@ -25,7 +25,8 @@ from interpolation_error.store import replacing
 
 LOCK = ".run.lock"
 RECORD = ".run.json"
-REFUSAL = ".run.refused"
+REFUSAL = ".run-{run}.refused"
+"""Where a job of a run writes why the run should end."""
 VARIABLE = "INTERPOLATION_ERROR_RUN"
 """Tells jobs which run they belong to: its number, a blank, and the folder."""
 RUN, JOBS = 0, 1  # the bytes
@@ -95,7 +96,8 @@ def take(
         "since": time.strftime("%Y-%m-%d %H:%M"),
         "identity": dict(identity),
     }
-    (lock.parent / REFUSAL).unlink(missing_ok=True)
+    for earlier in lock.parent.glob(REFUSAL.format(run="*")):
+        earlier.unlink(missing_ok=True)
     with replacing(lock.parent / RECORD) as draft:
         draft.write_text(json.dumps(record) + "\n", "utf-8")
     os.environ[VARIABLE] = f"{run} {lock.parent}"
@@ -170,10 +172,10 @@ def working() -> Iterator[None]:
 
 def refused() -> str | None:
     """Return why a job of this run asks for its end, None if none does."""
-    _, folder = _mine()
-    if folder is None or not (folder / REFUSAL).exists():
+    run, folder = _mine()
+    if folder is None or not (path := folder / REFUSAL.format(run=run)).exists():
         return None
-    return (folder / REFUSAL).read_text("utf-8").strip()
+    return path.read_text("utf-8").strip()
 
 
 def _user() -> str:
