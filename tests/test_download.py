@@ -344,3 +344,32 @@ def test_the_pinned_sources_are_complete():
     assert all(len(digest) == 64 for digest in hashes)
     names = [Path(member).name for member, _ in download.MINILM.members]
     assert names == ["model.safetensors", "vocab.txt"]
+
+
+def released_gpt2_file():
+    """Return zeros in the tensors of the released file: 124M numbers, 498 MB."""
+    shapes = {"wte.weight": (50257, 768), "wpe.weight": (1024, 768)}
+    for layer in range(12):
+        shapes |= {
+            f"h.{layer}.attn.c_attn.weight": (768, 2304),
+            f"h.{layer}.attn.c_attn.bias": (2304,),
+            f"h.{layer}.attn.c_proj.weight": (768, 768),
+            f"h.{layer}.mlp.c_fc.weight": (768, 3072),
+            f"h.{layer}.mlp.c_proj.weight": (3072, 768),
+        }
+    return save({name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+
+
+@pytest.mark.slow
+def test_a_file_of_the_released_size_goes_on_after_a_break(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10 * 2**20)
+    hub.content = released_gpt2_file()
+    assert len(hub.content) > 490e6
+    with pytest.raises(DownloadError, match="has the wrong sha256"):
+        fetch(hub, tmp_path, sha256="0" * 64)
+    assert left_behind(tmp_path) == []
+    hub.starts, hub.cuts = [], [len(hub.content) // 2]
+    path = fetch(hub, tmp_path)
+    assert hub.starts[0] == 0 < hub.starts[1]
+    weights = pretrained.read_attention(path, "gpt2", heads=12)
+    assert weights.query.shape == (12, 12, 64, 768)
