@@ -8,7 +8,7 @@ command -v node >/dev/null && command -v npm >/dev/null || wanted="nodejs npm"
 command -v chromium >/dev/null || wanted="$wanted chromium"
 if [ -n "$wanted" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        apt-get update >/dev/null && apt-get install -y --no-install-recommends $wanted >/dev/null ||
+        apt-get update >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $wanted >/dev/null ||
             echo "note: could not install $wanted"
     else
         echo "note: missing here and not installed without the right to:$wanted"
