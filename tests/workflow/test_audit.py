@@ -220,21 +220,6 @@ def test_removed_draws_and_job_records_are_not_needed(clone):
     assert "not kept" in page(clone)
 
 
-def test_a_figure_of_another_kind_has_picture_arrays_and_its_table_as_it_is(clone):
-    other = pd.DataFrame({"layer": [1, 2], "head": ["a", "b"], "share": [0.125, None]})
-    other.to_csv(clone.run_folder / f"tables/{FIGURE}.csv", index=False)
-    build(clone)
-    said = page(clone)
-    for part in ("parameters", "code", "residuals"):
-        assert f'id="{part}"' not in said
-    for part in ("verdicts", "arrays", "numbers"):
-        assert f'id="{part}"' in said
-    assert f'src="../figures/{FIGURE}.svg"' in said
-    assert '<circle cx="' not in said
-    assert "<td>1</td><td>a</td><td>0.125</td>" in said
-    assert "<td>2</td><td>b</td><td></td>" in said
-
-
 def test_the_page_of_a_figure_that_is_gone_is_removed(clone):
     (clone.run_folder / "audit").mkdir()
     (clone.run_folder / "audit/another.html").write_text("old")

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -98,3 +99,23 @@ def test_weights_that_changed_since_the_run_was_planned_are_refused(finished):
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert re.match(r"error: \S*weights.safetensors has the wrong sha256", line)
+
+
+def test_it_has_an_audit_page_of_its_own_kind_and_can_be_packed(finished):
+    for script in ("audit", "crate"):
+        done = subprocess.run(
+            [sys.executable, f"workflow/scripts/{script}.py", "--preset", "miniature"],
+            cwd=finished.folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    page = (finished.run_folder / "audit/pretrained_weights.html").read_text()
+    for part in ("verdicts", "parameters", "code", "arrays", "numbers"):
+        assert f'id="{part}"' in page
+    assert 'id="residuals"' not in page
+    assert "theory.attention_error_general_weights" in page
+    with zipfile.ZipFile(finished.run_folder / "crate.zip") as packed:
+        names = set(packed.namelist())
+    tables = "results/miniature/tables/pretrained_weights"
+    assert {f"{tables}.csv", f"{tables}_fits.csv", f"{tables}_spectra.csv"} <= names

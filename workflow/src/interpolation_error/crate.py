@@ -110,7 +110,10 @@ class _Crate:
         self.crate = ROCrate(version="1.1")
         self.crate.metadata.extra_terms = TERMS
         self.simulations = plan.simulations()
-        self.actions: dict[str, list[Any]] = {script: [] for script in STEPS}
+        made = {item.kind for item in self._items()}
+        # A run without studies, say, has none of their steps.
+        self.steps = {s: kinds for s, kinds in STEPS.items() if made & set(kinds)}
+        self.actions: dict[str, list[Any]] = {script: [] for script in self.steps}
 
     def filled(self) -> ROCrate:
         """Return the crate with all that is in it."""
@@ -192,7 +195,7 @@ class _Crate:
             },
         )
         self.crate.dereference("README.md")["about"] = self.crate.root_dataset
-        for position, (script, kinds) in enumerate(STEPS.items(), start=1):
+        for position, (script, kinds) in enumerate(self.steps.items(), start=1):
             tool = self.crate.dereference(f"workflow/scripts/{script}.py")
             workflow.append_to("hasPart", tool)
             step = self._add(
@@ -210,7 +213,7 @@ class _Crate:
 
     def _tool(self, name: str) -> dict[str, Any]:
         """Return what a script of a rule is beside a file; nothing for other files."""
-        if name not in (f"workflow/scripts/{script}.py" for script in STEPS):
+        if name not in (f"workflow/scripts/{script}.py" for script in self.steps):
             return {}
         return {"@type": ["File", "SoftwareSourceCode"], "version": self.version}
 
@@ -349,7 +352,7 @@ class _Crate:
         shown = [
             entity
             for item in self._items()
-            if item.kind in ("table", "figure", "claims")
+            if item.kind.endswith(("table", "figure", "claims"))
             for entity in self._entities(item)
         ]
         run = self.crate.add_action(
