@@ -30,14 +30,13 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "flags"
 ON_A_NODE = "SLURM_JOB_ID" in os.environ and "simulate_curve.py" in sys.argv[0]
-DONE = set()
 
 
 def begins(name):
     """Leave a line for each process that computes something, and count them."""
-    if not ON_A_NODE or name in DONE:
+    if not ON_A_NODE or f"BEGAN_{name}" in os.environ:
         return 0
-    DONE.add(name)
+    os.environ[f"BEGAN_{name}"] = "in this process, however often this file is read"
     with (FOLDER / name).open("a") as file:
         print(os.environ["SLURM_JOB_ID"], os.environ["SLURMD_NODENAME"], file=file)
     return len((FOLDER / name).read_text().splitlines())

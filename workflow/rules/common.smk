@@ -123,9 +123,11 @@ def minutes(seconds):
     """Return how long a rule may take: far more than estimated, and more each time."""
 
     def ask(wildcards, attempt):
-        # A retry would end in the same way, on that node or for all of them.
+        # A retry would end in the same way, on that node or for all of them. Leaving
+        # cancels all jobs; an error from in here would be shown with its trace.
         if attempt > 1 and (reason := lease.refused()):
-            raise WorkflowError(reason)
+            logger.error(f"error: {reason}")
+            sys.exit(1)
         estimate = seconds(wildcards) if callable(seconds) else seconds
         return resources.minutes_request(estimate, attempt)
 
