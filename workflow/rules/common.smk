@@ -110,7 +110,7 @@ onstart:
 
 
 def memory(megabytes):
-    """Return what a rule asks for: an estimate, or more if that was not enough."""
+    """Return the memory to ask for, an estimate, or more if that was not enough."""
 
     def ask(wildcards, attempt):
         estimate = megabytes(wildcards) if callable(megabytes) else megabytes
@@ -120,7 +120,7 @@ def memory(megabytes):
 
 
 def minutes(seconds):
-    """Return how long a rule may take: far more than estimated, and more each time."""
+    """Return the time to ask for, far more than estimated, and more each time."""
 
     def ask(wildcards, attempt):
         # A retry would end in the same way, on that node or for all of them. Leaving
