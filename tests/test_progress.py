@@ -119,6 +119,18 @@ def test_a_refused_configuration_is_one_line(capsys):
     assert printed(capsys)[1:] == ["error: config.yaml: seed: not a number"]
 
 
+def test_what_a_function_of_a_rule_refuses_is_one_line(capsys):
+    run = Run()
+    run.send(
+        LogEvent.ERROR,
+        'InputFunctionException in rule dataset in file "data.smk", line 5:\nError:\n'
+        "  WorkflowError:\n    node n1: numpy is 2.3.0 here\nWildcards:\n  kind=data\n"
+        'Traceback:\n  File "common.smk", line 128, in ask (rule dataset, line 5)',
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[1:] == ["error: node n1: numpy is 2.3.0 here"]
+
+
 def test_a_failed_job_shows_its_exit_status_and_the_end_of_its_log(tmp_path, capsys):
     log = tmp_path / "simulate.log"
     log.write_text("".join(f"line {number}\n" for number in range(100)))

@@ -123,11 +123,10 @@ def minutes(seconds):
     """Return the time to ask for, far more than estimated, and more each time."""
 
     def ask(wildcards, attempt):
-        # A retry would end in the same way, on that node or for all of them. Leaving
-        # cancels all jobs; an error from in here would be shown with its trace.
+        # A retry would end in the same way, on that node or for all of them. An error
+        # from in here cancels all jobs.
         if attempt > 1 and (reason := lease.refused()):
-            logger.error(f"error: {reason}")
-            sys.exit(1)
+            raise WorkflowError(reason)
         estimate = seconds(wildcards) if callable(seconds) else seconds
         return resources.minutes_request(estimate, attempt)
 

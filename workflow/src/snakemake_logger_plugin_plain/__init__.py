@@ -179,7 +179,10 @@ class LogHandler(LogHandlerBase):
         if text.startswith("CalledProcessError"):
             self.reason = " (" + text.rpartition("' ")[2].strip(" .\n") + ")"
             return None
-        if head.startswith("WorkflowError"):  # whose place in a rule file is no help
+        refused = re.match(r"Error:\n  WorkflowError.*:\n    (.*)\nWildcards:", text)
+        if refused:  # by a function of a rule, for any job
+            text = refused[1]
+        elif head.startswith("WorkflowError"):  # its place in a rule file is no help
             text = text.partition('\n  File "')[0]
         else:
             text = record["text"]
