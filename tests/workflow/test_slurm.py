@@ -14,8 +14,9 @@ from slurm import NODES, Slurm, UnavailableError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.workflow]
 
-# The profile as it is, but asking more often, and no job waiting for company.
-IMPATIENT = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20"]
+# The profile as it is, but with no job waiting for company and the first look at jobs
+# when small ones should have ended; the next ones are 10 s further apart each time.
+IMPATIENT = ["--slurm-init-seconds-before-status-checks", "6", "--latency-wait", "20"]
 ALONE = ["--group-components", "draws=1", "curves=1"]
 
 # Functions of a user's whose simulation goes wrong in one way each, on a node alone. A
