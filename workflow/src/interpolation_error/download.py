@@ -37,7 +37,7 @@ TRIES = 3
 PAUSE = 5.0
 
 
-class DownloadError(RuntimeError):
+class DownloadError(ValueError):
     """Weights could not be fetched; one line that says why."""
 
 
