@@ -175,11 +175,13 @@ def read_study(
     _validate(definition, root / "config/schemas/study.schema.yaml", shown)
     chosen = config.get("pretrained") or {"source": "minilm"}
     results = Path(config["results"])
-    # Here for its own line; the study asks for it again.
-    _located(f"{where}: pretrained", study_configuration.model, chosen, results)
+    model = _located(f"{where}: pretrained", study_configuration.model, chosen, results)
+    minilm = None
+    if chosen.get("words", True):
+        minilm = study_configuration.model({"source": "minilm"}, results)
     made: Study = _located(
         *(shown, study_configuration.study, definition, path.parent),
-        *(chosen, results, limits),
+        *(model, minilm, limits),
     )
     return made
 

@@ -75,8 +75,8 @@ def model(config: Mapping[str, Any], results: Path) -> Model:
 def study(
     definition: Mapping[str, Any],
     folder: Path,
-    config: Mapping[str, Any],
-    results: Path,
+    shown: Model,
+    embedding: Model | None,
     limits: Limits,
 ) -> Study:
     """Return a study within a preset's limits.
@@ -87,10 +87,10 @@ def study(
         Content of ``study.yaml``, held against its schema.
     folder : Path
         Where it is; its name is the study's.
-    config : mapping
-        The key ``pretrained`` of the configuration, held against its schema.
-    results : Path
-        Results folder.
+    shown : Model
+        Whose attention weights are shown.
+    embedding : Model or None
+        Whose embeddings the words have; None without words.
     limits : Limits
         Of points and replicates; the size is the model's.
 
@@ -109,18 +109,17 @@ def study(
             f"nonlinearity: there is no {f!r}; "
             f"allowed: {', '.join(sorted(nonlinearity.names()))}"
         )
-    chosen = model(config, results)
     if diagonal == "keep":
-        diagonal_limit(nonlinearity.get(f), chosen.dimension)
+        diagonal_limit(nonlinearity.get(f), shown.dimension)
     words = None
-    if config.get("words", True):
-        words = _words(definition["words"], folder, results, limits)
+    if embedding is not None:
+        words = _words(definition["words"], folder, embedding, limits)
     return Study(
         name=folder.name,
         title=definition["title"],
         paper=definition["paper"],
         equation=definition["equation"],
-        model=chosen,
+        model=shown,
         nonlinearity=f,
         diagonal=diagonal,
         replicates=_at_most(definition["replicates"], limits),
@@ -140,21 +139,19 @@ def _sweeps(definition: Mapping[str, Any], limits: Limits) -> Sweeps:
 
 
 def _words(
-    definition: Mapping[str, Any], folder: Path, results: Path, limits: Limits
+    definition: Mapping[str, Any], folder: Path, embedding: Model, limits: Limits
 ) -> Words:
-    """Return the words, whose embeddings MiniLM has, whatever model is shown."""
-    minilm = model({"source": "minilm"}, results)
     words = word_tokens.read_words(folder / definition["file"])
     ratios = _fewer(definition["aspect_ratios"], limits)
-    needed = minilm.dimension / min(ratios)
+    needed = embedding.dimension / min(ratios)
     if needed > len(words):
         raise ValueError(
             f"words.aspect_ratios: {min(ratios):g} needs {needed:.0f} words, and "
             f"{definition['file']} has {len(words)}"
         )
     return Words(
-        model=minilm,
-        vocabulary=Path(minilm.file).with_name("vocab.txt").as_posix(),
+        model=embedding,
+        vocabulary=Path(embedding.file).with_name("vocab.txt").as_posix(),
         vocabulary_sha256=VOCABULARY_SHA256,
         words=words,
         aspect_ratios=ratios,
