@@ -8,10 +8,10 @@ rule claims:
             for stem in PLAN.claims.spec["figures"].values()
         ],
         [
-            f"{RESULTS}/{simulation.item.cached}"
+            f"{RESULTS}/{item.cached}"
             for figure in PLAN.claims.spec["figures"]
-            if figure in PLAN.figures
-            for simulation in PLAN.figures[figure].simulations
+            for item in PLAN.shown()[figure].items()
+            if item.kind in ("simulation", "study_simulation")
         ],
     output:
         json=f"{RUN}/claims.json",

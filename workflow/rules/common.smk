@@ -61,9 +61,10 @@ CLAIMED = []
 
 def finished(name):
     """Return what exists once a figure is done: its pictures and their manifest."""
-    item = PLAN.shown()[name].picture
+    shown = PLAN.shown()[name]
     pictures = [f"{RUN}/figures/{name}.{kind}" for kind in ("pdf", "png", "svg")]
-    return [*pictures, f"{RUN}/tables/{name}.csv", f"{RUN}/manifests/{item.stem}.json"]
+    tables = [f"{RUN}/tables/{table}.csv" for table in shown.tables]
+    return [*pictures, *tables, f"{RUN}/manifests/{shown.picture.stem}.json"]
 
 
 def in_report(path, name, shows):

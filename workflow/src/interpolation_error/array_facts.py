@@ -35,7 +35,7 @@ def facts(item: Item, results: Path) -> dict[str, Any]:
         If the file cannot be read.
     """
     path = results / item.cached
-    record = job(path)
+    record = job_record(path) or {}
     there = path.is_file()
     return {
         "file": item.cached,
@@ -62,11 +62,6 @@ def attributes(path: Path) -> dict[str, str]:
         raise StoreError(
             f"{path}: is no whole array of this project; make verify says what holds"
         ) from None
-
-
-def job(path: Path) -> dict[str, Any]:
-    """Return the record of the job that made an array, empty where it is gone."""
-    return dict(job_record(path) or {})
 
 
 def made_with(plan: Plan) -> dict[str, list[str]]:
@@ -97,7 +92,7 @@ def made_with(plan: Plan) -> dict[str, list[str]]:
         for library, version in json.loads(said["versions"]).items():
             found.setdefault(library, set()).add(version)
         found.setdefault("BLAS", set()).update(provenance.kernels(said["blas"]))
-        record = job(path)
+        record = job_record(path) or {}
         for key in ("machine", "python"):
             if key in record:
                 found.setdefault(key, set()).add(str(record[key]))

@@ -18,9 +18,8 @@ from interpolation_error import (
     figure_page,
     provenance,
     store,
-    study_table,
 )
-from interpolation_error.plan import FigurePlan, Plan
+from interpolation_error.plan import Plan
 from interpolation_error.verification_report import RECORD, covered
 
 DRAWS = ("data", "tokens")
@@ -114,8 +113,7 @@ def check_finished(plan: Plan) -> None:
     for name, one in plan.shown().items():
         kept = (item for item in one.items() if item.kind not in DRAWS)
         wanted += [results / item.cached for item in kept]
-        endings = ("",) if isinstance(one, FigurePlan) else study_table.ENDINGS
-        wanted += [run / "tables" / f"{name}{ending}.csv" for ending in endings]
+        wanted += [run / "tables" / f"{table}.csv" for table in one.tables]
         wanted += [run / "figures" / f"{name}.{kind}" for kind in drawing.FORMATS]
         # A table or picture of another state has a manifest of another name.
         wanted += [run / f"manifests/{o.stem}.json" for o in (one.table, one.picture)]

@@ -11,12 +11,12 @@ from rocrate.model.contextentity import ContextEntity
 from rocrate.rocrate import ROCrate
 
 from interpolation_error import (
+    array_check,
     array_facts,
     audit,
     drawing,
     provenance,
     store,
-    study_table,
 )
 from interpolation_error.plan import Item, Plan
 
@@ -246,16 +246,15 @@ class _Crate:
     def _made(self, item: Item) -> list[str]:
         """Return the files that hold something, below the results folder."""
         manifest = f"{self.preset}/manifests/{item.stem}.json"
-        if item.kind == "table":
-            return [f"{self.preset}/tables/{item.spec['figure']}.csv", manifest]
-        if item.kind == "study_table":
-            name = item.spec["study"]
-            endings = study_table.ENDINGS
-            return [*(f"{self.preset}/tables/{name}{e}.csv" for e in endings), manifest]
-        if item.kind in ("figure", "study_figure"):
-            name = item.name.removesuffix("-figure")
-            kinds = drawing.FORMATS
-            return [*(f"{self.preset}/figures/{name}.{k}" for k in kinds), manifest]
+        for one in self.plan.shown().values():
+            if item.stem == one.table.stem:
+                return [
+                    *(f"{self.preset}/tables/{t}.csv" for t in one.tables),
+                    manifest,
+                ]
+            if item.stem == one.picture.stem:
+                pictures = f"{self.preset}/figures/{one.name}"
+                return [*(f"{pictures}.{kind}" for kind in drawing.FORMATS), manifest]
         if item.kind == "claims":
             kinds = ("csv", "json", "md")
             return [*(f"{self.preset}/claims.{kind}" for kind in kinds), manifest]
@@ -314,7 +313,8 @@ class _Crate:
         self.crate.root_dataset.append_to("mentions", action)
 
     def _cost(self, item: Item) -> str:
-        record = array_facts.job(self.plan.configuration.results / item.cached)
+        path = self.plan.configuration.results / item.cached
+        record = array_check.job_record(path) or {}
         words = {
             "seconds": "{} s",
             "peak_memory_mb": "at most {} MB",

@@ -15,6 +15,7 @@ from interpolation_error.figure import QUANTITIES, Figure, Panel
 from interpolation_error.identity import KEY_LENGTH, Identity
 from interpolation_error.setting import HermiteMix, Noise, UserFunction
 from interpolation_error.study import Model, Study, tokens_at
+from interpolation_error.study_table import ENDINGS
 
 MODULES = {
     "data": "data",
@@ -95,6 +96,11 @@ class FigurePlan:
         """What is shown."""
         return self.figure
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its tables."""
+        return (self.name,)
+
     def items(self) -> Iterator[Item]:
         """Yield every cached array, once: draws, simulated curves, predictions."""
         items = [simulation.dataset for simulation in self.simulations]
@@ -144,6 +150,11 @@ class StudyPlan:
     def definition(self) -> Study:
         """What is shown."""
         return self.study
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its tables, the errors first."""
+        return tuple(f"{self.name}{ending}" for ending in ENDINGS)
 
     def items(self) -> Iterator[Item]:
         """Yield every cached array, once: draws, simulated and predicted parts."""

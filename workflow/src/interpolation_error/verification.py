@@ -248,11 +248,8 @@ class _Verifier:
         """Return what manifests say of the tables of a figure, or of a study."""
         if isinstance(figure, FigurePlan):
             return {"table_sha256": _digest(self.texts[figure.name])}
-        tables = {
-            f"{figure.name}{ending}.csv": _digest(self.texts[f"{figure.name}{ending}"])
-            for ending in study_table.ENDINGS
-        }
-        return {"tables": tables}
+        texts = {f"{table}.csv": self.texts[table] for table in figure.tables}
+        return {"tables": {name: _digest(text) for name, text in texts.items()}}
 
     def pictures(self, figure: Shown, redraw: bool) -> None:
         """Hold pictures against their manifest, and if asked for draw them again."""
@@ -307,9 +304,7 @@ class _Verifier:
         if isinstance(figure, FigurePlan):
             picture = drawing.draw(self._parsed(figure.name), spec)
         else:
-            errors, fits, spectra = (
-                self._parsed(f"{figure.name}{ending}") for ending in study_table.ENDINGS
-            )
+            errors, fits, spectra = map(self._parsed, figure.tables)
             picture = study_drawing.draw(errors, fits, spectra, spec)
         found = {}
         with tempfile.TemporaryDirectory() as folder:
