@@ -57,6 +57,8 @@ _ROW = np.array([0, 0, 0, 1, 1, 2])
 _COLUMN = np.array([0, 1, 2, 1, 2, 2])
 _POSITION = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 _WIDTH = 0.25  # of a Gauss-Legendre panel, with 16 nodes
+# Of every panel; found once, since there are tens of thousands of panels.
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = 9.0  # standard deviations beyond which the normal law is left out
 
 
@@ -360,8 +362,8 @@ def _panels(start: float, stop: float, kinks: tuple[float, ...]) -> tuple[Array,
         edges = np.union1d(edges, kink + np.concatenate([-short, [0.0], short]))
     edges = edges[(edges >= start) & (edges <= stop)]
     half = np.diff(edges)[:, None] / 2
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    nodes = edges[:-1, None] + half * (1 + _NODES)
+    return nodes.ravel(), (half * _NODE_WEIGHTS).ravel()
 
 
 class _Equations:
