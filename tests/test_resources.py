@@ -97,3 +97,18 @@ def test_drawing_a_dataset_stays_within_its_memory(tmp_path):
         # Not for the margin of a small job, which would hide a large one's lack.
         allowed = resources.dataset_memory(spec) - resources.BASE_MEMORY + 100
         assert size < peak < allowed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system counts both")
+def test_the_memory_of_a_job_is_not_that_of_who_started_it():
+    scripts = ROOT / "workflow/scripts"
+    job = f"import sys; sys.path[:0] = [{str(scripts)!r}]; import _job"
+    job += "; print(_job.peak_memory())"
+    large = (
+        "import subprocess, sys; held = bytearray(2**29); held[::4096] = held[1::4096]"
+    )
+    large += f"; subprocess.run([sys.executable, '-c', {job!r}], check=True)"
+    said = subprocess.run(
+        [sys.executable, "-c", large], capture_output=True, text=True, check=True
+    )
+    assert 10 < int(said.stdout) < 400
