@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
@@ -132,20 +134,26 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(path, tmp_path):
 
 def test_what_a_killed_process_left_is_cleared_by_the_next(path, identity, tmp_path):
     arrays = store.read(path)
-    killed = subprocess.Popen(["true"])
-    killed.wait()
-    for number in (killed.pid, "no number"):
-        (tmp_path / f".{path.stem}.{number}.draft.h5").write_text("half")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    here = f".{path.stem}.{socket.gethostname()}"
+    (tmp_path / f"{here}-{ended.pid}.draft.h5").write_text("half")
+    elsewhere = tmp_path / f".{path.stem}.a-node-1.draft.h5"
+    elsewhere.write_text("half")
+    two_days_ago = time.time() - 2 * store.DAY
+    os.utime(elsewhere, (two_days_ago, two_days_ago))
     store.write(path, arrays, identity)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_another_process_is_writing_is_left_alone(path, identity, tmp_path):
+def test_what_others_are_writing_is_left_to_them(path, identity, tmp_path):
     arrays = store.read(path)
-    draft = tmp_path / f".{path.stem}.{os.getppid()}.draft.h5"
-    draft.write_text("half")
+    here = tmp_path / f".{path.stem}.{socket.gethostname()}-{os.getppid()}.draft.h5"
+    elsewhere = tmp_path / f".{path.stem}.a-node-1.draft.h5"
+    for draft in (here, elsewhere):
+        draft.write_text("half")
     store.write(path, arrays, identity)
-    assert draft.read_text() == "half"
+    assert set(tmp_path.iterdir()) == {path, here, elsewhere}
 
 
 def test_want_of_room_is_told_in_one_line(path, identity, monkeypatch):

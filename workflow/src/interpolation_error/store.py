@@ -7,6 +7,8 @@ import glob
 import hashlib
 import os
 import re
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,8 @@ Array = NDArray[np.float64]
 
 DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises of a damaged file, depending on where the damage is."""
+DAY = 86400
+"""Seconds without a change after which a draft of another machine is abandoned."""
 
 
 class StoreError(Exception):
@@ -57,10 +61,11 @@ def replacing(path: Path) -> Iterator[Path]:
     'done'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for other in path.parent.glob(f".{glob.escape(path.stem)}.*.draft{path.suffix}"):
-        if not _lives(other.name.removesuffix(f".draft{path.suffix}")):
-            other.unlink(missing_ok=True)  # by a process that was killed
-    draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
+    host = socket.gethostname()
+    for draft in path.parent.glob(f".{glob.escape(path.stem)}.*.draft{path.suffix}"):
+        if _abandoned(draft, f".{path.stem}.{host}-"):
+            draft.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.stem}.{host}-{os.getpid()}.draft{path.suffix}")
     try:
         yield draft
         os.replace(draft, path)
@@ -68,15 +73,23 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _lives(name: str) -> bool:
-    """Return whether the process whose number ends a name runs on this machine."""
+def _abandoned(draft: Path, prefix: str) -> bool:
+    """Return whether the process that wrote a draft was killed.
+
+    ``prefix`` begins the names of this machine's drafts; of another's nothing is known
+    but their age.
+    """
+    process = draft.name.removeprefix(prefix).partition(".")[0]
     try:
-        os.kill(int(name.rpartition(".")[2]), 0)
-    except (ProcessLookupError, ValueError, OverflowError):
+        if draft.name.startswith(prefix) and process.isdigit():
+            os.kill(int(process), 0)
+        return time.time() - draft.stat().st_mtime > DAY
+    except PermissionError:  # somebody else's, who still runs
         return False
-    except PermissionError:  # it is another user's
+    except FileNotFoundError:  # finished meanwhile
+        return False
+    except ProcessLookupError:
         return True
-    return True
 
 
 def write(path: Path, arrays: Mapping[str, Array], identity: Identity) -> None:
