@@ -6,6 +6,7 @@ min_version("9.0")
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/jobs.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/simulation.smk"
 include: "workflow/rules/theory.smk"

@@ -112,3 +112,26 @@ def test_the_memory_of_a_job_is_not_that_of_who_started_it():
         [sys.executable, "-c", large], capture_output=True, text=True, check=True
     )
     assert 10 < int(said.stdout) < 400
+
+
+def test_requests_grow_with_every_attempt():
+    attempts = (1, 2, 3)
+    for request in (resources.memory_request, resources.minutes_request):
+        first, second, third = (request(1000, attempt) for attempt in attempts)
+        assert (second, third) == (2 * first, 3 * first)
+
+
+def test_a_job_on_a_cluster_has_room_for_what_runs_around_it():
+    alone = resources.memory_request(resources.BASE_MEMORY)
+    submitted = resources.memory_request(resources.BASE_MEMORY, submitted=True)
+    assert alone == resources.BASE_MEMORY
+    assert submitted == alone + resources.SUBMITTED
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick", "large"])
+def test_time_asked_for_is_several_times_what_is_expected(preset):
+    run = planned(preset)
+    expected = [resources.theory_seconds(figure) for figure in run.figures.values()]
+    expected += map(resources.simulation_seconds, run.simulations().values())
+    for seconds in expected:
+        assert 60 * resources.minutes_request(seconds) >= 3 * seconds + 120

@@ -33,7 +33,8 @@ rule audit:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=resources.BASE_MEMORY,
+        mem_mb=memory(resources.BASE_MEMORY),
+        runtime=minutes(resources.DRAWING * len(PLAN.shown())),
     params:
         script="workflow/scripts/audit.py",
         preset=CONFIGURATION.preset,

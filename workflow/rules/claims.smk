@@ -28,7 +28,8 @@ rule claims:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=resources.BASE_MEMORY,
+        mem_mb=memory(resources.BASE_MEMORY),
+        runtime=minutes(resources.DRAWING),
     params:
         script="workflow/scripts/judge_claims.py",
         results=lambda wildcards, output: str(Path(output.json).parents[1]),

@@ -1,16 +1,28 @@
 # What all rules stand on; the checked configuration, the plan and the paths in it.
 import os
-import shlex
+import socket
 import sys
-from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+
+def refuse(reason):
+    """Stop here; on a node of a cluster, let the whole run stop at the next retry."""
+    if workflow.remote_exec:
+        node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+        reason = f"node {node}: {reason}"
+        # As interpolation_error.lease reads it; the package may be what is missing.
+        run, _, folder = os.environ.get("INTERPOLATION_ERROR_RUN", "").partition(" ")
+        if folder:
+            Path(folder, f".run-{run}.refused").write_text(f"{reason}\n")
+    raise WorkflowError(reason)
+
+
 try:
     import interpolation_error
 except ImportError:
-    raise WorkflowError(
+    refuse(
         "the package interpolation_error is not installed here: run make, or "
         f"{sys.executable} -m pip install --no-deps -e {workflow.basedir}"
     )
@@ -19,12 +31,12 @@ ROOT = Path(workflow.basedir)
 SOURCE = ROOT / "workflow" / "src"
 
 if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
-    raise WorkflowError(
+    refuse(
         f"the package interpolation_error comes from {interpolation_error.__file__}, "
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import configuration, one_run, plan, resources, store
+from interpolation_error import configuration, plan, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)
@@ -48,15 +60,11 @@ try:
 except (configuration.ConfigurationError, OSError) as error:
     raise WorkflowError(str(error).removeprefix("[Errno 2] "))
 
-SIMULATIONS = PLAN.simulations()
-DATASETS = PLAN.datasets()
-
 RESULTS = CONFIGURATION.results.as_posix()
 CACHE = f"{RESULTS}/cache"
 RUN = f"{RESULTS}/{CONFIGURATION.preset}"
 LOGS = f"{RUN}/logs"
 ENVIRONMENT = f"{ROOT}/envs/environment.yaml"
-CLAIMED = []
 
 
 def finished(name):
@@ -76,74 +84,6 @@ def in_report(path, name, shows):
         subcategory=PLAN.shown()[name].definition.title,
         labels={"figure": name, "shows": shows},
     )
-
-
-def simulation(wildcards):
-    return SIMULATIONS[f"{wildcards.name}-{wildcards.key}"]
-
-
-@cache
-def simulation_memory(stem):
-    # Snakemake asks again for every waiting job whenever one has finished.
-    return resources.simulation_memory(SIMULATIONS[stem])
-
-
-def dataset(wildcards):
-    return f"{RESULTS}/{simulation(wildcards).dataset.cached}"
-
-
-def missing_dataset(wildcards):
-    # A curve that is there needs no dataset. Naming it all the same would simulate the
-    # curve again as soon as a removed dataset comes back for another curve.
-    if Path(f"{RESULTS}/{simulation(wildcards).item.cached}").exists():
-        return []
-    return dataset(wildcards)
-
-
-STUDY_PARTS = {
-    item.stem: part
-    for study in PLAN.studies.values()
-    for part in study.parts
-    for item in (part.simulation, part.theory)
-    if item is not None
-}
-
-
-def study_part(wildcards):
-    return STUDY_PARTS[f"{wildcards.name}-{wildcards.key}"]
-
-
-def study_inputs(wildcards, noise=True):
-    """Return what a part reads, by option: weights and noise."""
-    part = study_part(wildcards)
-    found = {"--weights": part.model.file}
-    if noise and part.dataset is not None:
-        found["--dataset"] = f"{RESULTS}/{part.dataset.cached}"
-    return found
-
-
-def study_files(wildcards, noise=True):
-    found = study_inputs(wildcards, noise)
-    return " ".join(f"{option} {shlex.quote(path)}" for option, path in found.items())
-
-
-def missing_study_inputs(which):
-    # As of a curve: an array that is there needs neither weights nor noise.
-    def needed(wildcards):
-        item = getattr(study_part(wildcards), which)
-        if Path(f"{RESULTS}/{item.cached}").exists():
-            return []
-        return list(study_inputs(wildcards, noise=which == "simulation").values())
-
-    return needed
-
-
-onstart:
-    try:
-        # Kept until this process ends, however it ends.
-        CLAIMED.append(one_run.claim(Path(RUN)))
-    except ValueError as error:
-        raise WorkflowError(str(error))
 
 
 wildcard_constraints:

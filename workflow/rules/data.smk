@@ -7,12 +7,13 @@ rule dataset:
         f"{CACHE}/{{kind}}/{{name}}-{{key}}.h5",
     log:
         f"{LOGS}/{{kind}}/{{name}}-{{key}}.log",
+    group:
+        short("draws", dataset_seconds)
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=lambda wildcards: resources.dataset_memory(
-            DATASETS[f"{wildcards.name}-{wildcards.key}"].spec
-        ),
+        mem_mb=memory(dataset_memory),
+        runtime=minutes(dataset_seconds),
     params:
         script="workflow/scripts/generate_dataset.py",
         spec=lambda wildcards: DATASETS[

@@ -21,7 +21,8 @@ for figure, figure_plan in PLAN.figures.items():
         conda:
             ENVIRONMENT
         resources:
-            mem_mb=resources.BASE_MEMORY,
+            mem_mb=memory(resources.BASE_MEMORY),
+            runtime=minutes(resources.DRAWING),
         params:
             script="workflow/scripts/tabulate_figure.py",
             results=lambda wildcards, input: str(Path(input[0]).parents[2]),
@@ -53,7 +54,8 @@ for figure, figure_plan in PLAN.figures.items():
         conda:
             ENVIRONMENT
         resources:
-            mem_mb=resources.BASE_MEMORY,
+            mem_mb=memory(resources.BASE_MEMORY),
+            runtime=minutes(resources.DRAWING),
         params:
             script="workflow/scripts/draw_figure.py",
             spec=figure_plan.picture.identity.spec,

@@ -52,7 +52,8 @@ rule simulate_study:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=lambda wildcards: resources.study_memory(study_part(wildcards)),
+        mem_mb=memory(study_memory),
+        runtime=minutes(lambda wildcards: study_seconds(wildcards)[0]),
     params:
         script="workflow/scripts/simulate_study.py",
         spec=lambda wildcards: study_part(wildcards).simulation.identity.spec,
@@ -74,7 +75,8 @@ rule predict_study:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=lambda wildcards: resources.study_memory(study_part(wildcards)),
+        mem_mb=memory(study_memory),
+        runtime=minutes(lambda wildcards: study_seconds(wildcards)[1]),
     params:
         script="workflow/scripts/predict_study.py",
         spec=lambda wildcards: study_part(wildcards).theory.identity.spec,
@@ -107,7 +109,8 @@ for study, study_plan in PLAN.studies.items():
         conda:
             ENVIRONMENT
         resources:
-            mem_mb=resources.BASE_MEMORY,
+            mem_mb=memory(resources.BASE_MEMORY),
+            runtime=minutes(resources.DRAWING),
         params:
             script="workflow/scripts/tabulate_study.py",
             results=lambda wildcards, input: str(Path(input[0]).parents[2]),
@@ -141,7 +144,8 @@ for study, study_plan in PLAN.studies.items():
         conda:
             ENVIRONMENT
         resources:
-            mem_mb=resources.BASE_MEMORY,
+            mem_mb=memory(resources.BASE_MEMORY),
+            runtime=minutes(resources.DRAWING),
         params:
             script="workflow/scripts/draw_study.py",
             spec=study_plan.picture.identity.spec,

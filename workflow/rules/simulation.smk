@@ -8,10 +8,13 @@ rule simulate:
         f"{CACHE}/simulation/{{name}}-{{key}}.h5",
     log:
         f"{LOGS}/simulation/{{name}}-{{key}}.log",
+    group:
+        short("curves", simulation_seconds)
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=lambda wildcards: simulation_memory(f"{wildcards.name}-{wildcards.key}"),
+        mem_mb=memory(simulation_memory),
+        runtime=minutes(simulation_seconds),
     params:
         script="workflow/scripts/simulate_curve.py",
         spec=lambda wildcards: simulation(wildcards).item.identity.spec,

@@ -9,7 +9,8 @@ rule predict:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=resources.BASE_MEMORY,
+        mem_mb=memory(resources.BASE_MEMORY),
+        runtime=minutes(theory_seconds),
     params:
         script="workflow/scripts/predict_figure.py",
         spec=lambda wildcards: PLAN.figures[wildcards.figure].theory.identity.spec,

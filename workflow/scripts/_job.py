@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "workflow/src"))
 
-from interpolation_error import provenance  # noqa: E402
+from interpolation_error import lease, provenance  # noqa: E402
 from interpolation_error.store import StoreError, file_digest, replacing  # noqa: E402
 
 
@@ -29,9 +29,9 @@ def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentPar
     arguments = parser.parse_args()
     try:
         # BLAS gives other bits with another number of threads.
-        with threadpool_limits(limits=1):
+        with threadpool_limits(limits=1), lease.working():
             main(arguments)
-    except (ValueError, ArithmeticError, StoreError) as error:
+    except (ValueError, ArithmeticError, StoreError, lease.LeaseError) as error:
         sys.exit(f"error: {error}")
     except MemoryError:
         sys.exit("error: not enough memory; give jobs more or run fewer at once")

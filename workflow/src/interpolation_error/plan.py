@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +14,12 @@ from typing import Any
 from interpolation_error.configuration import Configuration
 from interpolation_error.curve import Curve
 from interpolation_error.figure import QUANTITIES, Figure, Panel
-from interpolation_error.identity import KEY_LENGTH, Identity
+from interpolation_error.identity import (
+    KEY_LENGTH,
+    Identity,
+    code_digest,
+    versions,
+)
 from interpolation_error.setting import HermiteMix, Noise, UserFunction
 from interpolation_error.study import Model, Study, tokens_at
 from interpolation_error.study_table import ENDINGS
@@ -238,6 +245,14 @@ class Plan:
         parts = [part for study in self.studies.values() for part in study.parts]
         studies = [part.dataset for part in parts if part.dataset]
         return {dataset.stem: dataset for dataset in [*figures, *studies]}
+
+    def identity(self) -> dict[str, str]:
+        """Return the versions and the code that the keys of this plan stand for."""
+        code = "".join(code_digest(module) for module in MODULES.values())
+        return {
+            **json.loads(versions()),
+            "code": hashlib.sha256(code.encode()).hexdigest(),
+        }
 
     def arrays(self) -> Iterator[str]:
         """Yield the path of every cached array, below the results folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from interpolation_error.plan import FigurePlan, Simulation, StudyPart
@@ -28,6 +29,46 @@ ENTRY = 1.2e-8
 """Of one entry of a nonlinearity, with what is read and written around it."""
 DECOMPOSITION = 8e9
 """Operations a second where a matrix is decomposed."""
+
+SHORT = 30.0
+"""Seconds below which a job is worth sharing its place on a cluster with others."""
+SUBMITTED = 500
+"""Megabytes of the two Snakemakes that a cluster runs around every job."""
+STARTING = 120.0
+"""Seconds that they, and Python, may take to start from a slow file system."""
+MARGIN = 3.0
+"""How many times longer than estimated a job on a cluster may take."""
+
+
+def memory_request(megabytes: float, attempt: int = 1, submitted: bool = False) -> int:
+    """Return the megabytes to ask for, more on every attempt.
+
+    Parameters
+    ----------
+    megabytes : float
+        What the job itself needs.
+    attempt : int
+        1, or more after a job had too little.
+    submitted : bool
+        Whether a cluster runs it, inside of Snakemakes of its own.
+
+    Examples
+    --------
+    >>> memory_request(400), memory_request(400, 2, submitted=True)
+    (400, 1800)
+    """
+    return attempt * math.ceil(megabytes + (SUBMITTED if submitted else 0))
+
+
+def minutes_request(seconds: float, attempt: int = 1) -> int:
+    """Return the minutes to ask for, more on every attempt.
+
+    Examples
+    --------
+    >>> minutes_request(1), minutes_request(3600), minutes_request(3600, 2)
+    (3, 182, 364)
+    """
+    return attempt * math.ceil((STARTING + MARGIN * seconds) / 60)
 
 
 def dataset_size(spec: dict[str, Any]) -> int:
