@@ -119,6 +119,18 @@ def test_a_refused_configuration_is_one_line(capsys):
     assert printed(capsys)[1:] == ["error: config.yaml: seed: not a number"]
 
 
+def test_what_a_function_of_a_rule_refuses_is_one_line(capsys):
+    run = Run()
+    run.send(
+        LogEvent.ERROR,
+        'InputFunctionException in rule dataset in file "data.smk", line 5:\nError:\n'
+        "  WorkflowError:\n    node n1: numpy is 2.3.0 here\nWildcards:\n  kind=data\n"
+        'Traceback:\n  File "common.smk", line 128, in ask (rule dataset, line 5)',
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[1:] == ["error: node n1: numpy is 2.3.0 here"]
+
+
 def test_a_failed_job_shows_its_exit_status_and_the_end_of_its_log(tmp_path, capsys):
     log = tmp_path / "simulate.log"
     log.write_text("".join(f"line {number}\n" for number in range(100)))
@@ -144,6 +156,94 @@ def test_a_failed_job_without_a_log_says_so(tmp_path, capsys):
     run.start(1, message="simulate tanh")
     run.fail(1, tmp_path / "never_written.log")
     assert printed(capsys)[-1] == f"    {tmp_path / 'never_written.log'} is empty"
+
+
+SLURM_SAYS = "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'. For further details"
+
+
+def test_a_failed_job_of_a_cluster_shows_its_status_and_the_clusters_log(
+    tmp_path, capsys
+):
+    log, cluster = tmp_path / "simulate.log", tmp_path / "7.log"
+    log.write_text("began\n")
+    cluster.write_text("JOB 7 CANCELLED DUE TO TIME LIMIT\n")
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.send(
+        LogEvent.JOB_ERROR,
+        jobid=1,
+        rule_name="simulate",
+        rule_msg=SLURM_SAYS,
+        log=[str(log), str(cluster)],
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[2:] == [
+        "FAILED: simulate tanh (TIMEOUT)",
+        f"    {log}:",
+        "    | began",
+        f"    {cluster}:",
+        "    | JOB 7 CANCELLED DUE TO TIME LIMIT",
+    ]
+
+
+def test_a_failed_group_shows_its_log_once_and_names_its_jobs(tmp_path, capsys):
+    cluster = tmp_path / "8.log"
+    cluster.write_text("exceeded memory limit\n")
+    run = Run(simulate=2)
+    for job, title in ((1, "simulate tanh"), (2, "simulate cos")):
+        run.start(job, message=title)
+    logs, members = [str(cluster)], [{}, {}]
+    run.send(LogEvent.GROUP_ERROR, aux_logs=logs, job_error_info=members)
+    for job in (1, 2):
+        run.send(
+            LogEvent.JOB_ERROR,
+            jobid=job,
+            rule_name="simulate",
+            rule_msg=None,
+            log=[str(tmp_path / "never_written.log")],
+            indent=True,
+            level=logging.ERROR,
+        )
+    assert printed(capsys)[3:] == [
+        "FAILED: a group of 2, namely",
+        f"    {cluster}:",
+        "    | exceeded memory limit",
+        "FAILED: simulate tanh",
+        "FAILED: simulate cos",
+    ]
+
+
+def test_why_slurm_ended_a_job_is_shown_though_much_was_said_after(tmp_path, capsys):
+    log = tmp_path / "9.log"
+    after = "".join(f"line {number}\n" for number in range(100))
+    log.write_text(f"began\nslurmstepd-n1: error: *** TIME LIMIT ***\n{after}")
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.fail(1, log)
+    said = printed(capsys)[4:]
+    assert said[:2] == [
+        "    | slurmstepd-n1: error: *** TIME LIMIT ***",
+        "    | line 70",
+    ]
+
+
+def test_a_job_that_is_tried_again_has_not_failed(tmp_path, capsys):
+    run = Run(simulate=2)
+    run.start(1, message="simulate tanh")
+    run.fail(1, tmp_path / "none.log", now=10.0)
+    run.start(1, message="simulate tanh", now=11.0)
+    run.finish(1, now=20.0)
+    run.start(2, message="simulate cos", now=20.0)
+    run.finish(2, now=30.0)
+    run.end(now=30.0)
+    said = [line for line in printed(capsys) if line.startswith(("[", "jobs done"))]
+    assert [line.partition("] ")[2] or line for line in said] == [
+        "simulate tanh",
+        "again: simulate tanh",
+        "simulate cos",
+        "jobs done: 2, in 30 s",
+    ]
+    assert said[2].startswith("[1/2 done")
 
 
 def test_the_summary_names_what_failed_and_counts_what_was_not_run(tmp_path, capsys):

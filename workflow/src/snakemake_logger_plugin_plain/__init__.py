@@ -8,8 +8,10 @@ of its log. All else that Snakemake says is in its own log, under .snakemake/log
 
 import errno
 import logging
+import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,19 @@ def waiting(seconds: float | None) -> str:
     return ", under 1 min left" if seconds < 60 else f", about {duration(seconds)} left"
 
 
+def failure(title: str, logs: Iterable[str], only_full: bool = False) -> str:
+    """Return what failed and the end of its logs, or of those that say something."""
+    said = [f"FAILED: {title}"]
+    for log in map(Path, logs):
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        if lines or not only_full:
+            said.append(f"    {log}{':' if lines else ' is empty'}")
+        # Why SLURM ended a job stands above all that Snakemake says of its end.
+        first = [line for line in lines[:-LOG_LINES] if line.startswith("slurmstepd")]
+        said += [f"    | {line}" for line in (*first, *lines[-LOG_LINES:])]
+    return "\n".join(said)
+
+
 class LogHandler(LogHandlerBase):
     """What Snakemake loads when it is told ``--logger plain``."""
 
@@ -89,7 +104,7 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self.progress = Progress()
         self.titles: dict[int, str] = {}
-        self.failed: list[str] = []
+        self.failed: dict[int, str] = {}  # and not tried again
         self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -127,6 +142,9 @@ class LogHandler(LogHandlerBase):
         if self.common_settings.dryrun:
             return f"would run: {title}\n    {record['reason']}"
         self.titles[job] = title
+        if self.failed.pop(job, None):
+            self.progress.ended[record["rule_name"]] -= 1
+            title = f"again: {title}"
         done = self.progress.ended.total() - len(self.failed)
         total = self.progress.jobs.total()
         wait = waiting(self.progress.seconds_left(record["created"]))
@@ -139,16 +157,22 @@ class LogHandler(LogHandlerBase):
         self.progress.end(record["job_id"], record["created"])
 
     def say_job_error(self, record: dict[str, Any]) -> str:
-        """Return the title of a failed job and the end of its log."""
-        self.progress.end(record["jobid"], record["created"])
-        self.failed.append(self.titles.get(record["jobid"], record["rule_name"]))
-        said = [f"FAILED: {self.failed[-1]}{self.reason}"]
+        """Return the title of a failed job and the end of its logs."""
+        job = record["jobid"]
+        self.progress.end(job, record["created"])
+        self.failed[job] = self.titles.get(job, record["rule_name"])
+        status = re.search(r"status is: '(\w+)'", record.get("rule_msg") or "")
+        reason = f" ({status[1]})" if status else self.reason
         self.reason = ""
-        for log in map(Path, record["log"]):
-            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-            said.append(f"    {log}{':' if lines else ' is empty'}")
-            said += [f"    | {line}" for line in lines[-LOG_LINES:]]
-        return "\n".join(said)
+        # A member of a group fails with it, and may have nothing to say itself.
+        return failure(
+            self.failed[job] + reason, record["log"], record.get("indent", False)
+        )
+
+    def say_group_error(self, record: dict[str, Any]) -> str:
+        """Return the end of the log that the jobs of a group share."""
+        size = len(record["job_error_info"])
+        return failure(f"a group of {size}, namely", record["aux_logs"])
 
     def say_error(self, record: dict[str, Any]) -> str | None:
         """Return an error of the whole run; one job's is kept for its own line."""
@@ -159,7 +183,10 @@ class LogHandler(LogHandlerBase):
                 reason = "no space left on device"
             self.reason = f" ({reason})"
             return None
-        if head.startswith("WorkflowError"):  # whose place in a rule file is no help
+        refused = re.match(r"Error:\n  WorkflowError.*:\n    (.*)\nWildcards:", text)
+        if refused:  # by a function of a rule, for any job
+            text = refused[1]
+        elif head.startswith("WorkflowError"):  # its place in a rule file is no help
             text = text.partition('\n  File "')[0]
         else:
             text = record["text"]
@@ -172,5 +199,5 @@ class LogHandler(LogHandlerBase):
         if not self.failed and ended == total:
             return f"jobs done: {total}, in {took}"
         said = [f"jobs failed: {len(self.failed)}, not run: {total - ended}"]
-        said += [f"    {title}" for title in sorted(self.failed)]
+        said += [f"    {title}" for title in sorted(self.failed.values())]
         return "\n".join([*said, f"after {took}; Snakemake's own log: {log}"])
