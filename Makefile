@@ -4,6 +4,7 @@
 PRESET = paper
 FIGURE =
 CORES = all
+PROFILE =
 PYTHON = python3
 LOGGER = plain
 RECOMPUTE =
@@ -12,6 +13,7 @@ FIGURES =
 A =
 B =
 
+RUNS = $(if $(PROFILE),--workflow-profile $(PROFILE),--cores $(CORES))
 RESULTS = results
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
@@ -21,11 +23,11 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup verify compare audit crate test test-damage test-site check \
-	benchmark lock cost references prune clean-data clean help
+.PHONY: figures setup verify compare audit crate test test-damage test-site \
+	test-cluster check benchmark lock cost references prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
-	@snakemake $(FIGURE) --cores $(CORES) --logger $(LOGGER) --config preset=$(PRESET)
+	@snakemake $(FIGURE) $(RUNS) --logger $(LOGGER) --config preset=$(PRESET)
 	@python workflow/scripts/summarize.py --preset $(PRESET)
 
 setup: ## .venv from the lock in envs/
@@ -49,6 +51,9 @@ test-damage: setup ## kills jobs, spoils files, fills a disk: all must be notice
 test-site: setup ## the audit pages in headless Chromium, installed as root on Debian
 	@sh tests/site/setup.sh
 	@pytest -m site tests/workflow/test_site.py
+
+test-cluster: setup ## tests on a SLURM that they start here, 8 minutes
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -m cluster
 
 check: setup ## format, lint and types
 	ruff format --check
@@ -87,7 +92,7 @@ clean: ## removes all that was computed, keeps .venv
 	rm -rf "$(RESULTS)" .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "PRESET=paper   size of the run: paper, quick (minutes), smoke (seconds),"
 	@echo "               large (a cluster, docs/cluster.md) or scaling (many tokens)"
@@ -95,5 +100,6 @@ help: ## this list
 	@echo "RECOMPUTE=     verify: share of the curves to compute again from seeds; SAMPLE= which"
 	@echo "FIGURES=1      verify: draw the pictures again too"
 	@echo "CORES=all      how many jobs run at once, within 80 % of the memory"
+	@echo "PROFILE=slurm  jobs go to a cluster instead, see docs/cluster.md"
 	@echo "PYTHON=python3 what .venv is made with, from 3.11 to 3.14"
 	@echo "LOGGER=plain   one line a job with the time left; rich: bars, on a terminal"

@@ -61,7 +61,7 @@ def test_help_names_every_target():
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE.replace("\\\n", ""), re.MULTILINE)
     targets = phony[1].split()
     assert sorted(targets) == sorted(re.findall(r"^make ([a-z-]+)", said, re.MULTILINE))
-    for variable in ("PRESET", "FIGURE", "RECOMPUTE", "CORES", "PYTHON", "LOGGER"):
+    for variable in ("PRESET", "FIGURE", "RECOMPUTE", "CORES", "PROFILE", "PYTHON"):
         assert f"{variable}=" in said
 
 
@@ -78,6 +78,8 @@ def test_help_names_every_target():
         ),
         (("compare", "A=results", "B=b c"), "compare.py 'results' 'b c'"),
         (("test-damage",), "-m damage"),
+        (("PROFILE=slurm",), "snakemake --workflow-profile slurm --logger plain"),
+        (("test-cluster",), "pytest -m cluster"),
         (("test",), '-m "not site and not damage and not cluster"'),
         (("prune", "DELETE=1"), "prune.py --delete"),
         (("audit", "PRESET=quick"), "audit.py --preset quick"),
