@@ -5,7 +5,7 @@ from pathlib import Path
 
 from _job import run
 
-from interpolation_error import configuration
+from interpolation_error import configuration, lease
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +25,9 @@ def main(arguments: argparse.Namespace) -> None:
         for path in cache.glob("*/*")
         if path.suffix in {".h5", ".json"} and path.stem not in named
     )
+    if arguments.delete and stale:
+        # A run at work there, of another clone say, may be about to read them.
+        lease.take(cache.parent, {}, print)
     size = sum(path.stat().st_size for path in stale)
     for path in stale:
         print(path)
