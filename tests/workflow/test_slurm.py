@@ -1,10 +1,13 @@
 """The pipeline on a real SLURM: the same bits, and what becomes of jobs that fail."""
 
+import itertools
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -497,6 +500,31 @@ def test_another_environment_on_a_node_ends_the_run_at_once(slurm, tmp_path, lac
     # The first ones that could begin, once each.
     assert len(slurm.jobs()) - before <= 2
     assert not list(clone.results.rglob("*.h5"))
+
+
+def block(text, beginning):
+    """Return the indented block of a document that begins with some words."""
+    lines = text[text.index(f"\n    {beginning}") + 1 :].splitlines()
+    inside = itertools.takewhile(lambda line: line[:4].isspace() or not line, lines)
+    return textwrap.dedent("\n".join(inside))
+
+
+def test_another_scheduler_is_served_as_the_documents_say(slurm, smoke, tmp_path):
+    clone = ClusterClone(copy_project(tmp_path / "clone").folder)
+    document = (clone.folder / "docs/cluster.md").read_text()
+    status = clone.folder / "status.sh"
+    status.write_text(block(document, "#!/bin/sh"))
+    status.chmod(0o755)
+    typed = block(document, ".venv/bin/snakemake --workflow-profile slurm --executor")
+    words = shlex.split(typed.replace("\\\n", ""))
+    command = clone._command()
+    command["args"] = [sys.executable, "-m", "snakemake", *words[1:]]
+    command["env"] |= slurm.environment | {"PYTHONPATH": clone.path}
+    before = len(slurm.jobs())
+    done = subprocess.run(**command, timeout=1200, check=False)
+    assert done.returncode == 0, done.stdout
+    assert {job.state for job in slurm.jobs()[before:]} == {"COMPLETED"}
+    assert clone.made() == smoke[0].made()
 
 
 def test_a_user_without_slurm_gets_one_line(tmp_path):
