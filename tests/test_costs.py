@@ -45,6 +45,19 @@ def test_costs_are_those_of_every_job():
     assert sorted(arrays) == sorted(run.arrays())
 
 
+@pytest.mark.parametrize("preset", ["quick", "paper", "large"])
+def test_the_documents_say_what_a_preset_costs(preset):
+    all_jobs = list(costs.jobs(planned(preset)))
+    seconds = sum(job.seconds for job in all_jobs)
+    largest = max(job.memory for job in all_jobs) / 1000
+    disk = sum(job.disk for job in all_jobs) / 1000
+    hours = f"{float(f'{seconds / 3600:.2g}'):g}"
+    row = (
+        f"| `{preset}` | {len(all_jobs)} | {hours} | {largest:.1f} GB | {disk:.1f} GB |"
+    )
+    assert row in (ROOT / "docs/cluster.md").read_text()
+
+
 def test_measured_jobs_are_those_with_array_and_sidecar(tmp_path):
     jobs = list(costs.jobs(planned()))
     assert list(costs.measured(jobs, tmp_path)) == []
