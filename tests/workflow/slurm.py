@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,8 +111,9 @@ class Slurm:
 
     def __exit__(self, *_):
         if self.daemons:
-            self.run("scancel", "--quiet", "--user", str(os.getuid()), check=False)
-            self._until(lambda: not self.run("squeue", "-h", check=False), 20)
+            with suppress(UnavailableError, subprocess.TimeoutExpired):
+                self.run("scancel", "--quiet", "--user", str(os.getuid()), check=False)
+                self._until(lambda: not self.run("squeue", "-h", check=False), 20)
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)
         for daemon in self.daemons:
@@ -119,6 +121,7 @@ class Slurm:
                 daemon.wait(20)
             except subprocess.TimeoutExpired:
                 daemon.kill()
+        self._end_what_is_left()
         shutil.rmtree(self.folder)
 
     @property
@@ -262,6 +265,14 @@ class Slurm:
             if time.monotonic() > deadline:
                 raise UnavailableError(f"SLURM did not get ready: {self._last_words()}")
             time.sleep(0.1)
+
+    def _end_what_is_left(self):
+        """Kill jobs that SLURM itself lost sight of, with a node that was down, say."""
+        mark = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if mark in path.read_bytes().split(b"\0"):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
 
     def _last_words(self):
         lines = [
