@@ -13,6 +13,7 @@ import yaml
 from conftest import copy_project
 from safetensors.numpy import save_file
 
+from interpolation_error import verification
 from interpolation_error.pretrained import LAYOUTS
 
 # All on one worker, so that they share the run.
@@ -99,6 +100,39 @@ def test_weights_that_changed_since_the_run_was_planned_are_refused(finished):
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert re.match(r"error: \S*weights.safetensors has the wrong sha256", line)
+
+
+@pytest.mark.parametrize("lost", ["missing", "another"])
+def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, lost):
+    monkeypatch.chdir(finished.folder)
+    plan = finished.plan()
+    path = finished.folder / "weights.safetensors"
+    before = path.read_bytes()
+    path.unlink()
+    if lost == "another":
+        path.write_bytes(before[:-1] + b"?")
+    try:
+        report = verification.verify(plan, finished.folder, recompute=0.05)
+    finally:
+        path.write_bytes(before)
+    assert not report.faults
+    parts = len(plan.studies["pretrained_weights"].parts)
+    assert report.counts["parts of studies, recomputed"].unchecked == parts
+    (note,) = (note for note in report.notes if "not computed again" in note)
+    assert re.match(
+        rf"{parts} of {parts} parts of pretrained_weights were not computed again: "
+        "weights.safetensors",
+        note,
+    )
+    assert "fetch it" not in note  # it is the user's own
+
+
+def test_recomputing_all_of_it_gives_the_same(finished, monkeypatch):
+    monkeypatch.chdir(finished.folder)
+    report = verification.verify(finished.plan(), finished.folder, recompute=1.0)
+    assert not report.faults
+    count = report.counts["parts of studies, recomputed"]
+    assert count.hold == count.named > 0
 
 
 def test_it_has_an_audit_page_of_its_own_kind_and_can_be_packed(finished):
