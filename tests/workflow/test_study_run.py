@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -72,6 +73,22 @@ def test_it_makes_picture_tables_and_verdicts(finished):
 
 def test_a_second_run_does_nothing(finished):
     assert "Nothing to be done" in finished.build()
+
+
+def test_a_vocabulary_that_is_gone_is_fetched_again(finished):
+    config = finished.folder / "config/config.yaml"
+    before = config.read_text()
+    finished.edit("config/config.yaml", lambda c: c["pretrained"].pop("words"))
+    model = finished.results / "cache/weights/minilm/model.safetensors"
+    model.parent.mkdir(parents=True)
+    model.touch()
+    try:
+        assert finished.planned()["fetch_minilm"] == 1
+        model.with_name("vocab.txt").touch()
+        assert "fetch_minilm" not in finished.planned()
+    finally:
+        config.write_text(before)
+        shutil.rmtree(model.parents[1])
 
 
 def job(finished, script):

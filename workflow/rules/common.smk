@@ -133,7 +133,10 @@ def missing_study_inputs(which):
         item = getattr(study_part(wildcards), which)
         if Path(f"{RESULTS}/{item.cached}").exists():
             return []
-        return list(study_inputs(wildcards, noise=which == "simulation").values())
+        found = list(study_inputs(wildcards, noise=which == "simulation").values())
+        if "vocabulary" in item.spec:
+            found.append(str(Path(found[0]).with_name("vocab.txt")))
+        return found
 
     return needed
 
