@@ -119,6 +119,22 @@ def test_weights_that_changed_since_the_run_was_planned_are_refused(finished):
     assert re.match(r"error: \S*weights.safetensors has the wrong sha256", line)
 
 
+def test_a_part_without_its_noise_is_refused_in_one_line(finished):
+    command, _, _ = job(finished, "simulate_study.py").partition(" --dataset ")
+    output = re.search(r"--output \S+", job(finished, "simulate_study.py"))
+    done = subprocess.run(
+        f"{command.replace('python', sys.executable, 1)} {output[0]}",
+        shell=True,
+        cwd=finished.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: the part \w+ was given no draws of noise\n", done.stderr
+    )
+
+
 @pytest.mark.parametrize("lost", ["missing", "another"])
 def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, lost):
     monkeypatch.chdir(finished.folder)

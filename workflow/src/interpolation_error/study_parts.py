@@ -143,6 +143,11 @@ def simulate(
     ValueError
         As :func:`read_weights`.
     """
+    if (noise is None) != (spec["part"] == "words"):
+        have = (
+            "no draws of noise" if noise is None else "draws of noise, and needs none"
+        )
+        raise ValueError(f"the part {spec['part']} was given {have}")
     weights = read_weights(spec, file)
     if noise is None:
         words = read_words(spec, file)
