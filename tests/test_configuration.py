@@ -236,12 +236,12 @@ REMAINDER = "the remainder is of attention with one head and a zeroed diagonal"
         (
             "nonlinear_attention",
             lambda d: panel_of(d, "gamma")["sweep"].update(stop=float("inf")),
-            "panels.gamma.sweep: must be finite numbers",
+            "panels.gamma.sweep.stop: must be a finite number; got inf",
         ),
         (
             "nonlinear_attention",
             lambda d: panel_of(d, "gamma")["setting"].update(snr=float("nan")),
-            "panels.gamma.curves.tanh: snr must not be negative, got nan",
+            "panels.gamma.setting.snr: must be a finite number; got nan",
         ),
         (
             "random_inputs",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from interpolation_error import configuration, plan, resources
 from interpolation_error.configuration import ConfigurationError
@@ -95,6 +95,55 @@ def test_a_wrong_transformer_is_refused(clone, change, message):
     assert message in refusal(clone, **by_path(clone, **change))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "a\nb"}, r"name: must be one line without $; got 'a\nb'"),
+        ({"name": "a$_$"}, "name: must be one line without $; got 'a$_$'"),
+        ({"file": ""}, "pretrained.file: "),
+        ({"file": "."}, "file: . is a folder; name a safetensors file"),
+        ({"heads": 6.0}, "pretrained.heads: must be of type integer; got 6.0"),
+        ({"heads": float("nan")}, "pretrained.heads: must be a finite number; got nan"),
+    ],
+)
+def test_wrong_values_of_the_transformer_s_keys_are_refused(clone, change, message):
+    assert message in refusal(clone, **by_path(clone, **change))
+
+
+def edit_weights(root, change):
+    path = root / "weights.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_layer_that_is_missing_below_another_is_refused(clone, missing):
+    names = LAYOUTS["bert"]
+
+    def move(tensors):
+        for name in (names.query, names.key)[missing:]:
+            tensors[name.format(layer=2)] = tensors.pop(name.format(layer=1))
+        if missing:
+            del tensors[names.query.format(layer=1)]
+
+    edit_weights(clone, move)
+    said = refusal(clone, **by_path(clone))
+    assert "and no query weights of layer 1; all layers must be there" in said
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-200, 1e200])
+def test_a_head_that_cannot_be_scaled_is_named(clone, factor):
+    def shrink(tensors):
+        for name in (LAYOUTS["bert"].query, LAYOUTS["bert"].key):
+            whole = tensors[name.format(layer=1)].astype(np.float64)
+            whole[6:8] *= factor
+            tensors[name.format(layer=1)] = whole
+
+    edit_weights(clone, shrink)
+    assert "of layer 1, head 3 is zero, or its norm" in refusal(clone, **by_path(clone))
+
+
 @pytest.mark.parametrize("key", ["file", "layout", "heads"])
 def test_a_path_needs_all_its_keys(clone, key):
     given = by_path(clone)
@@ -118,6 +167,13 @@ def test_a_file_that_is_cut_short_is_refused(clone):
         ("words.csv", "no-such.csv", "no-such.csv: cannot be read"),
         ("[0.5, 1, 2], gamma", "[0.1, 1], gamma", "0.1 needs 3840 words"),
         ("replicates: 10", "replicates: 1", "replicates: must be 2 or more; got 1"),
+        ("replicates: 10", "replicates: 10.0", "must be of type integer; got 10.0"),
+        ("snr: 2,", "snr: .nan,", "heads.snr: must be a finite number; got nan"),
+        ("[1e-3, 1e-2,", "[.inf, 1e-2,", "sweeps.gamma.0: must be a finite number"),
+        ("ratio: 0.5,", "ratio: 1e-300,", "heads.aspect_ratio: 1e-300 needs more than"),
+        ("ratio: 0.5,", "ratio: 1e9,", "1e+09 leaves fewer than 2 tokens of dimen"),
+        ("0.5, 1, 2]\n", "0.5, 0.5001, 2]\n", "0.5 and 0.5001 are both 768 tokens"),
+        ("[0.5, 1, 2], gamma", "[0.5, 1e9], gamma", "words.aspect_ratios: 1e+09 leav"),
     ],
 )
 def test_a_wrong_study_is_refused(clone, old, new, message):
@@ -128,6 +184,11 @@ def test_a_wrong_study_is_refused(clone, old, new, message):
     said = refusal(clone)
     assert said.startswith(STUDY)
     assert message in said
+
+
+def test_a_list_of_words_that_is_none_is_refused_in_one_line(clone):
+    (clone / "figures/pretrained_weights/words.csv").write_text("word\na\nb,c,d,e\n")
+    assert "words.csv: cannot be read (" in refusal(clone)
 
 
 def test_a_claim_on_a_signal_or_theory_that_is_not_there_is_refused(clone):

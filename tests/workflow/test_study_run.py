@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ import yaml
 from conftest import copy_project
 from safetensors.numpy import save_file
 
+from interpolation_error import verification
 from interpolation_error.pretrained import LAYOUTS
 
 # All on one worker, so that they share the run.
@@ -73,6 +75,22 @@ def test_a_second_run_does_nothing(finished):
     assert "Nothing to be done" in finished.build()
 
 
+def test_a_vocabulary_that_is_gone_is_fetched_again(finished):
+    config = finished.folder / "config/config.yaml"
+    before = config.read_text()
+    finished.edit("config/config.yaml", lambda c: c["pretrained"].pop("words"))
+    model = finished.results / "cache/weights/minilm/model.safetensors"
+    model.parent.mkdir(parents=True)
+    model.touch()
+    try:
+        assert finished.planned()["fetch_minilm"] == 1
+        model.with_name("vocab.txt").touch()
+        assert "fetch_minilm" not in finished.planned()
+    finally:
+        config.write_text(before)
+        shutil.rmtree(model.parents[1])
+
+
 def job(finished, script):
     """Return the command of a job that was run, as Snakemake keeps it."""
     said = finished.build("--dry-run", "--forceall", "--printshellcmds")
@@ -99,6 +117,55 @@ def test_weights_that_changed_since_the_run_was_planned_are_refused(finished):
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert re.match(r"error: \S*weights.safetensors has the wrong sha256", line)
+
+
+def test_a_part_without_its_noise_is_refused_in_one_line(finished):
+    command, _, _ = job(finished, "simulate_study.py").partition(" --dataset ")
+    output = re.search(r"--output \S+", job(finished, "simulate_study.py"))
+    done = subprocess.run(
+        f"{command.replace('python', sys.executable, 1)} {output[0]}",
+        shell=True,
+        cwd=finished.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: the part \w+ was given no draws of noise\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize("lost", ["missing", "another"])
+def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, lost):
+    monkeypatch.chdir(finished.folder)
+    plan = finished.plan()
+    path = finished.folder / "weights.safetensors"
+    before = path.read_bytes()
+    path.unlink()
+    if lost == "another":
+        path.write_bytes(before[:-1] + b"?")
+    try:
+        report = verification.verify(plan, finished.folder, recompute=0.05)
+    finally:
+        path.write_bytes(before)
+    assert not report.faults
+    parts = len(plan.studies["pretrained_weights"].parts)
+    assert report.counts["parts of studies, recomputed"].unchecked == parts
+    (note,) = (note for note in report.notes if "not computed again" in note)
+    assert re.match(
+        rf"{parts} of {parts} parts of pretrained_weights were not computed again: "
+        "weights.safetensors",
+        note,
+    )
+    assert "fetch it" not in note  # it is the user's own
+
+
+def test_recomputing_all_of_it_gives_the_same(finished, monkeypatch):
+    monkeypatch.chdir(finished.folder)
+    report = verification.verify(finished.plan(), finished.folder, recompute=1.0)
+    assert not report.faults
+    count = report.counts["parts of studies, recomputed"]
+    assert count.hold == count.named > 0
 
 
 def test_it_has_an_audit_page_of_its_own_kind_and_can_be_packed(finished):

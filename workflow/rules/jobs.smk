@@ -165,8 +165,12 @@ def study_seconds(wildcards):
 def missing_study_inputs(which):
     # As of a curve: an array that is there needs neither weights nor noise.
     def needed(wildcards):
-        if is_there(getattr(study_part(wildcards), which)):
+        item = getattr(study_part(wildcards), which)
+        if is_there(item):
             return []
-        return list(study_inputs(wildcards, noise=which == "simulation").values())
+        found = list(study_inputs(wildcards, noise=which == "simulation").values())
+        if "vocabulary" in item.spec:
+            found.append(str(Path(found[0]).with_name("vocab.txt")))
+        return found
 
     return needed

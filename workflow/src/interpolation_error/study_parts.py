@@ -18,6 +18,25 @@ from interpolation_error import (
 )
 
 Array = NDArray[np.float64]
+REMEDY = "; remove it if it was fetched, then start the run again"
+
+
+def check_files(spec: Mapping[str, Any], file: Path) -> None:
+    """Refuse a part whose weights, or the vocabulary of its words, are not there.
+
+    Parameters
+    ----------
+    spec, file
+        As :func:`read_weights` takes them.
+
+    Raises
+    ------
+    ValueError
+        If one is missing or another one than the run was planned with; one line.
+    """
+    _check(file, spec["model"]["sha256"])
+    if "vocabulary" in spec:
+        _check(file.with_name("vocab.txt"), spec["vocabulary"])
 
 
 def read_weights(spec: Mapping[str, Any], file: Path) -> pretrained.AttentionWeights:
@@ -40,7 +59,7 @@ def read_weights(spec: Mapping[str, Any], file: Path) -> pretrained.AttentionWei
         If the file is missing or another one, or lacks the weights; one line.
     """
     model = spec["model"]
-    _check(file, model["sha256"])
+    _check(file, model["sha256"], REMEDY)
     return pretrained.read_attention(file, model["layout"], model["heads"])
 
 
@@ -65,7 +84,7 @@ def read_words(spec: Mapping[str, Any], file: Path) -> tuple[Array, Array]:
         As :func:`read_weights`.
     """
     vocabulary = file.with_name("vocab.txt")
-    _check(vocabulary, spec["vocabulary"])
+    _check(vocabulary, spec["vocabulary"], REMEDY)
     layout = spec["model"]["layout"]
     return word_tokens.word_tokens(file, vocabulary, spec["words"], layout)
 
@@ -124,6 +143,11 @@ def simulate(
     ValueError
         As :func:`read_weights`.
     """
+    if (noise is None) != (spec["part"] == "words"):
+        have = (
+            "no draws of noise" if noise is None else "draws of noise, and needs none"
+        )
+        raise ValueError(f"the part {spec['part']} was given {have}")
     weights = read_weights(spec, file)
     if noise is None:
         words = read_words(spec, file)
@@ -133,9 +157,9 @@ def simulate(
     return study_simulation.simulate_sweeps(spec, weights, noise)
 
 
-def _check(path: Path, sha256: str) -> None:
+def _check(path: Path, sha256: str, remedy: str = "") -> None:
     """Refuse a file that is another one than the run was planned with."""
     try:
         download.check_sha256(path, sha256)
     except download.DownloadError as error:
-        raise ValueError(f"{error}; remove it, or start the run again") from None
+        raise ValueError(f"{error}{remedy}") from None

@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from interpolation_error import (
     provenance,
     recomputation,
     store,
+    study_audit,
     study_table,
 )
 from interpolation_error.claims import verdicts
@@ -437,6 +440,25 @@ class _Verifier:
                 stored = self.stored[unit.array]
                 what = recomputation.fault(unit, stored, self.exact)
                 self.report.check(kind, unit.array, what)
+        for figure in self.figures:
+            if isinstance(figure, StudyPlan):
+                self._without_files(figure)
+
+    def _without_files(self, study: StudyPlan) -> None:
+        """Say of which parts of a study the weights are not there any more."""
+        lost = study_audit.without_files(study)
+        for (file, why), count in Counter(lost.values()).items():
+            remedy = ""
+            if Path(file).is_relative_to(self.results):
+                target = shlex.quote(file)
+                fetch = self.report.command(target)
+                remedy = f"; fetch it again: rm -f {target} && {fetch}"
+            self.report.notes.append(
+                f"{count} of {len(study.parts)} parts of {study.name} were not "
+                f"computed again: {why}{remedy}"
+            )
+        for _ in lost:
+            self.report.skip(recomputation.STUDIES)
 
     def leftovers(self) -> None:
         """Name what killed jobs left behind."""

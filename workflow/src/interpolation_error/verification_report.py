@@ -117,6 +117,26 @@ class Report:
             for kind, c in self.counts.items()
         ]
 
+    def command(self, target: str, folder: Path | None = None) -> str:
+        """Return the command that runs the preset, or one target of it alone.
+
+        Parameters
+        ----------
+        target : str
+            A figure or a file, quoted for a shell; empty for all.
+        folder : Path, optional
+            How the command calls the results folder, as it was given if left out.
+        """
+        folder = self.results if folder is None else folder
+        if folder == Path("results"):
+            return f"make PRESET={self.preset}" + (
+                f" FIGURE={target}" if target else ""
+            )
+        return (
+            f"snakemake {target}{' ' if target else ''}--cores all --config "
+            f"preset={self.preset} results={shlex.quote(folder.as_posix())}"
+        )
+
     def line(self, fault: Fault, results: Path | None = None) -> str:
         """Return a fault as one line: file, what is wrong, the command that mends it.
 
@@ -132,12 +152,7 @@ class Report:
         file = fault.file if committed else (folder / fault.file).as_posix()
         quoted = shlex.quote(file)
         target = quoted if fault.target == ITSELF else fault.target
-        make = f"make PRESET={self.preset}" + (f" FIGURE={target}" if target else "")
-        if folder != Path("results"):
-            make = (
-                f"snakemake {target}{' ' if target else ''}--cores all --config "
-                f"preset={self.preset} results={shlex.quote(folder.as_posix())}"
-            )
+        make = self.command(target, folder)
         remedy = fault.remedy.format(file=quoted, make=make)
         return f"{file}: {fault.what}; mend it: {remedy}"
 
