@@ -17,7 +17,7 @@ FLOAT = 8
 
 # Seconds, measured on one thread of a machine of 2024 and rounded up; a cost is an
 # estimate within a factor of two, as benchmarks/README.md says.
-START = 0.7
+START = 0.5
 """Of a job, before it computes: the interpreter and its imports."""
 DRAWING = 4.0
 """Of a job that makes a figure's table, or its pictures, or the verdicts."""
