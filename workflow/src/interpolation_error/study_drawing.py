@@ -37,7 +37,10 @@ WEIGHTS = {
     "regression": ("linear regression", "#000000", "x", ":"),
 }
 """Label, colour, marker and line of the weights that a sweep compares."""
-RATIOS = ("#0072B2", "#009E73", "#E69F00", "#CC79A7")
+RATIOS = (("#0072B2", "o"), ("#009E73", "s"), ("#E69F00", "^"), ("#CC79A7", "D"))
+"""Colour and marker of each aspect ratio."""
+WORDS = {"real words": "none", "shuffled words": "full"}
+"""How the markers of each kind of words are filled."""
 MARGIN = 0.1
 """What the claims allow theory to be off by, shown as a band."""
 
@@ -173,35 +176,42 @@ def _words(axis: Axes, words: pd.DataFrame) -> None:
         axis.set_axis_off()
         return
     sizes = sorted(words["tokens"].unique(), reverse=True)
-    for color, tokens in zip(RATIOS, sizes, strict=False):
+    for (color, marker), tokens in zip(RATIOS, sizes, strict=False):
         mine = words[words["tokens"] == tokens]
         ratio = mine["dimension"].iloc[0] / tokens
-        for signal, marker, label in (
-            ("real words", "o", f"real, $p/n$ = {ratio:.2g}"),
-            ("shuffled words", "x", f"shuffled, $p/n$ = {ratio:.2g}"),
-        ):
+        for signal, fill in WORDS.items():
             rows = mine[mine["signal"] == signal]
             attention = rows[rows["weights"] == "real"]
-            _points(axis, attention, "predicted", color, marker, label)
+            label = f"$p/n$ = {ratio:.2g}" if fill == "none" else ""
+            _points(axis, attention, "predicted", color, marker, label, fill)
             regression = rows[rows["weights"] == "regression"]
             axis.plot(
                 *(regression["predicted"], regression["simulated_mean"], "*"),
                 color=color,
                 markersize=6,
-                fillstyle="full" if signal == "real words" else "none",
+                fillstyle=fill,
             )
-    axis.plot([], [], "*", color="0.4", markersize=6, label="linear regression")
+    label = "linear regression"
+    axis.plot([], [], "*", color="0.4", markersize=6, fillstyle="none", label=label)
     _diagonal(axis, words, "predicted")
     snr, gamma = words[["snr", "gamma"]].iloc[0]
     axis.set_title(
         f"real words, heads of {words['model'].iloc[0]}\n"
         rf"$\|\mu\|^2$ = {snr:.1f}, $\gamma$ = {gamma:g}"
     )
-    axis.legend(fontsize="x-small")
+    axis.legend(
+        title="open: real words\nfilled: shuffled words", title_fontsize="small"
+    )
 
 
 def _points(
-    axis: Axes, rows: pd.DataFrame, theory: str, color: str, marker: str, label: str
+    axis: Axes,
+    rows: pd.DataFrame,
+    theory: str,
+    color: str,
+    marker: str,
+    label: str,
+    fill: str = "none",
 ) -> None:
     mean = rows["simulated_mean"]
     axis.errorbar(
@@ -213,7 +223,7 @@ def _points(
         linestyle="none",
         marker=marker,
         markersize=2.5,
-        markerfacecolor="none",
+        fillstyle=fill,
         markeredgewidth=0.6,
         color=color,
         label=label,
@@ -249,6 +259,7 @@ def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
     for name, (label, color, marker, line) in WEIGHTS.items():
         mine = rows[rows["weights"] == name].sort_values(swept)
         axis.plot(mine[swept], mine["predicted"], line, color=color, zorder=2)
+        axis.plot([], [], line + marker, color=color, fillstyle="none", label=label)
         points = mine.dropna(subset="simulated_mean")
         mean = points["simulated_mean"]
         axis.errorbar(
@@ -258,9 +269,8 @@ def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
             elinewidth=0.8,
             linestyle="none",
             marker=marker,
-            markerfacecolor="none",
+            fillstyle="none",
             color=color,
-            label=label,
             zorder=3,
         )
     axis.set_xscale("log")
