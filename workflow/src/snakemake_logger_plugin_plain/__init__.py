@@ -19,6 +19,11 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 LOG_LINES = 30  # shown of a failed job's log
 SHOWN = ("Nothing to be done", "This was a dry-run", "Terminating", "Shutting down")
+NO_LOG = (
+    "has no log, as when the scheduler does not take it; to see why, send its jobs one "
+    "by one: --group-components draws=1 curves=1"
+)
+STOPPING = "Will exit after finishing currently running jobs"  # after a SIGTERM
 SUMMARIZED = ("Exiting because a job", "At least one job did not complete")
 
 
@@ -106,6 +111,7 @@ class LogHandler(LogHandlerBase):
         self.titles: dict[int, str] = {}
         self.failed: dict[int, str] = {}  # and not tried again
         self.reason = ""
+        self.stopping = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print what a person needs of a record, if anything."""
@@ -124,6 +130,11 @@ class LogHandler(LogHandlerBase):
         text: str = record["text"]
         if text.startswith("Complete log"):
             return self.summary(record["created"], text.partition(": ")[2])
+        if text.startswith(STOPPING):  # at every job that ends from here on
+            if self.stopping:
+                return None
+            self.stopping = True
+            return text
         shown = record["levelno"] >= logging.WARNING or text.startswith(SHOWN)
         return text if shown and not text.startswith(SUMMARIZED) else None
 
@@ -161,8 +172,13 @@ class LogHandler(LogHandlerBase):
         job = record["jobid"]
         self.progress.end(job, record["created"])
         self.failed[job] = self.titles.get(job, record["rule_name"])
-        status = re.search(r"status is: '(\w+)'", record.get("rule_msg") or "")
+        said = record.get("rule_msg") or ""
+        status = re.search(r"status is: '(\w+)'", said)
+        # A job that the scheduler does not take has no log but this.
+        refused = re.search(r"sbatch failed.*? was '(.*?)'\.\n", said, re.DOTALL)
         reason = f" ({status[1]})" if status else self.reason
+        if refused:
+            reason = f" ({'; '.join(refused[1].splitlines())})"
         self.reason = ""
         # A member of a group fails with it, and may have nothing to say itself.
         return failure(
@@ -171,8 +187,11 @@ class LogHandler(LogHandlerBase):
 
     def say_group_error(self, record: dict[str, Any]) -> str:
         """Return the end of the log that the jobs of a group share."""
-        size = len(record["job_error_info"])
-        return failure(f"a group of {size}, namely", record["aux_logs"])
+        said = failure(
+            f"a group of {len(record['job_error_info'])}, namely", record["aux_logs"]
+        )
+        # What sbatch refuses: Snakemake keeps its words of a single job only.
+        return said if record["aux_logs"] else f"{said}\n    {NO_LOG}"
 
     def say_error(self, record: dict[str, Any]) -> str | None:
         """Return an error of the whole run; one job's is kept for its own line."""
