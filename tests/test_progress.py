@@ -195,6 +195,31 @@ def test_a_failed_job_of_a_cluster_shows_its_status_and_the_clusters_log(
     ]
 
 
+def test_one_line_of_a_script_is_not_followed_by_what_snakemake_says_of_it(
+    tmp_path, capsys
+):
+    log, cluster = tmp_path / "simulate.log", tmp_path / "7.log"
+    log.write_text("error: draw.h5: has no array 'x'\n")
+    cluster.write_text("slurmstepd: error: *** CANCELLED ***\nShutting down\n")
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.send(
+        LogEvent.JOB_ERROR,
+        jobid=1,
+        rule_name="simulate",
+        rule_msg=None,
+        log=[str(log), str(cluster)],
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[2:] == [
+        "FAILED: simulate tanh",
+        f"    {log}:",
+        "    | error: draw.h5: has no array 'x'",
+        f"    {cluster}:",
+        "    | slurmstepd: error: *** CANCELLED ***",
+    ]
+
+
 def test_a_job_that_slurm_does_not_take_says_why(tmp_path, capsys):
     run = Run(simulate=1)
     run.start(1, message="simulate tanh")

@@ -86,14 +86,18 @@ def waiting(seconds: float | None) -> str:
 
 def failure(title: str, logs: Iterable[str], only_full: bool = False) -> str:
     """Return what failed and the end of its logs, or of those that say something."""
-    said = [f"FAILED: {title}"]
+    said, refused = [f"FAILED: {title}"], False
     for log in map(Path, logs):
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         if lines or not only_full:
             said.append(f"    {log}{':' if lines else ' is empty'}")
         # Why SLURM ended a job stands above all that Snakemake says of its end.
-        first = [line for line in lines[:-LOG_LINES] if line.startswith("slurmstepd")]
-        said += [f"    | {line}" for line in (*first, *lines[-LOG_LINES:])]
+        end = max(len(lines) - (0 if refused else LOG_LINES), 0)
+        before, last = lines[:end], lines[end:]
+        first = [line for line in before if line.startswith("slurmstepd")]
+        said += [f"    | {line}" for line in (*first, *last)]
+        # A script says why in one line; what Snakemake says of that is no help.
+        refused = refused or any(line.startswith("error: ") for line in last)
     return "\n".join(said)
 
 
