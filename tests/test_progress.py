@@ -108,6 +108,12 @@ def test_what_a_person_needs_to_know_is_passed_on(text, level, capsys):
     assert printed(capsys)[1:] == [text]
 
 
+def test_what_makes_the_executor_wait_for_ever_is_said_with_what_to_do(capsys):
+    run = Run(simulate=1)
+    run.send(None, "Falling back to 'sacct' for status queries (MinJobAge=None; 9s).")
+    assert "run the same command again" in printed(capsys)[1]
+
+
 def test_that_a_run_ends_with_its_jobs_is_said_once(capsys):
     run = Run(simulate=1)
     for _ in range(3):

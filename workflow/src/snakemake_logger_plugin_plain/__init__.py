@@ -23,6 +23,12 @@ NO_LOG = (
     "has no log, as when the scheduler does not take it; to see why, send its jobs one "
     "by one: --group-components draws=1 curves=1"
 )
+# Of the SLURM executor, which waits for ever if sacct has no accounting to ask.
+NO_ANSWER = "Falling back to 'sacct' for status queries"
+IF_SILENT = (
+    "SLURM's controller is away, or forgets ended jobs early; if nothing goes on any "
+    "more, end this (kill) and run the same command again"
+)
 STOPPING = "Will exit after finishing currently running jobs"  # after a SIGTERM
 SUMMARIZED = ("Exiting because a job", "At least one job did not complete")
 
@@ -139,6 +145,8 @@ class LogHandler(LogHandlerBase):
                 return None
             self.stopping = True
             return text
+        if text.startswith(NO_ANSWER):
+            return f"{text} {IF_SILENT}"
         shown = record["levelno"] >= logging.WARNING or text.startswith(SHOWN)
         return text if shown and not text.startswith(SUMMARIZED) else None
 
