@@ -13,7 +13,11 @@ FIGURES =
 A =
 B =
 
-RUNS = $(if $(PROFILE),--workflow-profile $(PROFILE),--cores $(CORES))
+RUNS = $(if $(PROFILE),--workflow-profile $(PROFILE_HERE),--cores $(CORES))
+# Snakemake says nothing of a profile that is not there, and runs without one.
+PROFILE_HERE = $(if $(wildcard $(PROFILE)/config.* profiles/$(PROFILE)/config.*),$(PROFILE),$(error \
+	PROFILE: there is no '$(PROFILE)'; allowed: \
+	$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml)), or a folder with a config.yaml))
 RESULTS = results
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \

@@ -66,6 +66,31 @@ def test_a_second_run_is_kept_out_and_told_by_whom(tmp_path):
     assert "--config results=FOLDER" in line
 
 
+@pytest.mark.parametrize(
+    "record", ["", "[]", "null", '"x"', "{}", '{"run": "a"}', "\xff", "a record"]
+)
+def test_a_record_that_is_none_is_one_line(tmp_path, monkeypatch, record):
+    other, _ = start(HOLD, tmp_path)
+    (tmp_path / lease.RECORD).write_text(record, "latin-1")
+    with pytest.raises(lease.LeaseError, match="another run has just begun here"):
+        lease.take(tmp_path, IDENTITY, print)
+    kill(other)
+    monkeypatch.setenv(lease.VARIABLE, f"a {tmp_path}")
+    with pytest.raises(lease.LeaseError, match="another one has taken"):
+        lease.check(IDENTITY)
+
+
+def test_who_comes_at_the_same_moment_is_told_the_new_name(tmp_path, monkeypatch):
+    other, _ = start(HOLD, tmp_path)
+    new = (tmp_path / lease.RECORD).read_text()
+    (tmp_path / lease.RECORD).write_text(new.replace(f" {other.pid},", " 1,"))
+    write = (tmp_path / lease.RECORD).write_text
+    monkeypatch.setattr(lease.time, "sleep", lambda _: write(new))
+    with pytest.raises(lease.LeaseError, match=f"process {other.pid} on "):
+        lease.take(tmp_path, IDENTITY, print)
+    kill(other)
+
+
 def test_another_folder_is_free(tmp_path):
     other, _ = start(HOLD, tmp_path / "one")
     lease.take(tmp_path / "two", IDENTITY, print)

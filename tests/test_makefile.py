@@ -56,6 +56,13 @@ def one_line(done):
     return said
 
 
+def test_a_profile_that_is_not_there_is_one_line():
+    done = make(ROOT, "--dry-run", "PROFILE=nonsense")
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert "PROFILE: there is no 'nonsense'; allowed: default slurm" in line
+
+
 def test_help_names_every_target():
     said = make(ROOT, "help").stdout
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE.replace("\\\n", ""), re.MULTILINE)

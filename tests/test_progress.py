@@ -108,6 +108,21 @@ def test_what_a_person_needs_to_know_is_passed_on(text, level, capsys):
     assert printed(capsys)[1:] == [text]
 
 
+def test_what_makes_the_executor_wait_for_ever_is_said_with_what_to_do(capsys):
+    run = Run(simulate=1)
+    run.send(None, "Falling back to 'sacct' for status queries (MinJobAge=None; 9s).")
+    assert "run the same command again" in printed(capsys)[1]
+
+
+def test_that_a_run_ends_with_its_jobs_is_said_once(capsys):
+    run = Run(simulate=1)
+    for _ in range(3):
+        run.send(None, "Will exit after finishing currently running jobs (scheduler).")
+    assert printed(capsys)[1:] == [
+        "Will exit after finishing currently running jobs (scheduler)."
+    ]
+
+
 def test_a_refused_configuration_is_one_line(capsys):
     run = Run()
     run.send(
@@ -184,6 +199,59 @@ def test_a_failed_job_of_a_cluster_shows_its_status_and_the_clusters_log(
         f"    {cluster}:",
         "    | JOB 7 CANCELLED DUE TO TIME LIMIT",
     ]
+
+
+def test_one_line_of_a_script_is_not_followed_by_what_snakemake_says_of_it(
+    tmp_path, capsys
+):
+    log, cluster = tmp_path / "simulate.log", tmp_path / "7.log"
+    log.write_text("error: draw.h5: has no array 'x'\n")
+    cluster.write_text("slurmstepd: error: *** CANCELLED ***\nShutting down\n")
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.send(
+        LogEvent.JOB_ERROR,
+        jobid=1,
+        rule_name="simulate",
+        rule_msg=None,
+        log=[str(log), str(cluster)],
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[2:] == [
+        "FAILED: simulate tanh",
+        f"    {log}:",
+        "    | error: draw.h5: has no array 'x'",
+        f"    {cluster}:",
+        "    | slurmstepd: error: *** CANCELLED ***",
+    ]
+
+
+def test_a_job_that_slurm_does_not_take_says_why(tmp_path, capsys):
+    run = Run(simulate=1)
+    run.start(1, message="simulate tanh")
+    run.send(
+        LogEvent.JOB_ERROR,
+        jobid=1,
+        rule_name="simulate",
+        rule_msg="SLURM sbatch failed. The error message was 'sbatch: error: invalid "
+        "partition specified: nosuch\nsbatch: error: Batch job submission failed: "
+        "Invalid partition name specified'.\n    sbatch call:\n        sbatch",
+        log=[str(tmp_path / "never_written.log")],
+        level=logging.ERROR,
+    )
+    assert printed(capsys)[2] == (
+        "FAILED: simulate tanh (sbatch: error: invalid partition specified: nosuch; "
+        "sbatch: error: Batch job submission failed: Invalid partition name specified)"
+    )
+
+
+def test_a_group_without_a_log_says_how_to_see_why(capsys):
+    run = Run(simulate=2)
+    run.send(LogEvent.GROUP_ERROR, aux_logs=[], job_error_info=[{}, {}])
+    said = printed(capsys)[1:]
+    assert said[0] == "FAILED: a group of 2, namely"
+    assert len(said) == 2
+    assert "--group-components draws=1 curves=1" in said[1]
 
 
 def test_a_failed_group_shows_its_log_once_and_names_its_jobs(tmp_path, capsys):

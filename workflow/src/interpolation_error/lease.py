@@ -30,6 +30,7 @@ REFUSAL = ".run-{run}.refused"
 VARIABLE = "INTERPOLATION_ERROR_RUN"
 """Tells jobs which run they belong to: its number, a blank, and the folder."""
 RUN, JOBS = 0, 1  # the bytes
+WRITTEN = {"run", "user", "host", "process", "since", "identity"}
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 _held: list[IO[str]] = []  # closing a file gives its locks back
@@ -197,14 +198,16 @@ def _mine() -> tuple[str, Path | None]:
 
 def _record(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+        found = json.loads((folder / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    whole = isinstance(found, dict) and found.keys() >= WRITTEN
+    return found if whole and isinstance(found["identity"], dict) else {}
 
 
 def _tenant(folder: Path) -> str:
     """Return who runs in a folder, in words."""
+    time.sleep(1)  # whoever took it this very moment writes its name next
     record = _record(folder)
     if not record:
         return "another run has just begun here"

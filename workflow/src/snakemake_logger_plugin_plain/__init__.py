@@ -19,6 +19,17 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 LOG_LINES = 30  # shown of a failed job's log
 SHOWN = ("Nothing to be done", "This was a dry-run", "Terminating", "Shutting down")
+NO_LOG = (
+    "has no log, as when the scheduler does not take it; to see why, send its jobs one "
+    "by one: --group-components draws=1 curves=1"
+)
+# Of the SLURM executor, which waits for ever if sacct has no accounting to ask.
+NO_ANSWER = "Falling back to 'sacct' for status queries"
+IF_SILENT = (
+    "SLURM's controller is away, or forgets ended jobs early; if nothing goes on any "
+    "more, end this (kill) and run the same command again"
+)
+STOPPING = "Will exit after finishing currently running jobs"  # after a SIGTERM
 SUMMARIZED = ("Exiting because a job", "At least one job did not complete")
 
 
@@ -81,14 +92,18 @@ def waiting(seconds: float | None) -> str:
 
 def failure(title: str, logs: Iterable[str], only_full: bool = False) -> str:
     """Return what failed and the end of its logs, or of those that say something."""
-    said = [f"FAILED: {title}"]
+    said, refused = [f"FAILED: {title}"], False
     for log in map(Path, logs):
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         if lines or not only_full:
             said.append(f"    {log}{':' if lines else ' is empty'}")
         # Why SLURM ended a job stands above all that Snakemake says of its end.
-        first = [line for line in lines[:-LOG_LINES] if line.startswith("slurmstepd")]
-        said += [f"    | {line}" for line in (*first, *lines[-LOG_LINES:])]
+        end = max(len(lines) - (0 if refused else LOG_LINES), 0)
+        before, last = lines[:end], lines[end:]
+        first = [line for line in before if line.startswith("slurmstepd")]
+        said += [f"    | {line}" for line in (*first, *last)]
+        # A script says why in one line; what Snakemake says of that is no help.
+        refused = refused or any(line.startswith("error: ") for line in last)
     return "\n".join(said)
 
 
@@ -106,6 +121,7 @@ class LogHandler(LogHandlerBase):
         self.titles: dict[int, str] = {}
         self.failed: dict[int, str] = {}  # and not tried again
         self.reason = ""
+        self.stopping = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print what a person needs of a record, if anything."""
@@ -124,6 +140,13 @@ class LogHandler(LogHandlerBase):
         text: str = record["text"]
         if text.startswith("Complete log"):
             return self.summary(record["created"], text.partition(": ")[2])
+        if text.startswith(STOPPING):  # at every job that ends from here on
+            if self.stopping:
+                return None
+            self.stopping = True
+            return text
+        if text.startswith(NO_ANSWER):
+            return f"{text} {IF_SILENT}"
         shown = record["levelno"] >= logging.WARNING or text.startswith(SHOWN)
         return text if shown and not text.startswith(SUMMARIZED) else None
 
@@ -161,8 +184,13 @@ class LogHandler(LogHandlerBase):
         job = record["jobid"]
         self.progress.end(job, record["created"])
         self.failed[job] = self.titles.get(job, record["rule_name"])
-        status = re.search(r"status is: '(\w+)'", record.get("rule_msg") or "")
+        said = record.get("rule_msg") or ""
+        status = re.search(r"status is: '(\w+)'", said)
+        # A job that the scheduler does not take has no log but this.
+        refused = re.search(r"sbatch failed.*? was '(.*?)'\.\n", said, re.DOTALL)
         reason = f" ({status[1]})" if status else self.reason
+        if refused:
+            reason = f" ({'; '.join(refused[1].splitlines())})"
         self.reason = ""
         # A member of a group fails with it, and may have nothing to say itself.
         return failure(
@@ -171,8 +199,11 @@ class LogHandler(LogHandlerBase):
 
     def say_group_error(self, record: dict[str, Any]) -> str:
         """Return the end of the log that the jobs of a group share."""
-        size = len(record["job_error_info"])
-        return failure(f"a group of {size}, namely", record["aux_logs"])
+        said = failure(
+            f"a group of {len(record['job_error_info'])}, namely", record["aux_logs"]
+        )
+        # What sbatch refuses: Snakemake keeps its words of a single job only.
+        return said if record["aux_logs"] else f"{said}\n    {NO_LOG}"
 
     def say_error(self, record: dict[str, Any]) -> str | None:
         """Return an error of the whole run; one job's is kept for its own line."""
