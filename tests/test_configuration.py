@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import configuration, plan
-from interpolation_error.configuration import ConfigurationError
+from interpolation_error import checked_yaml, configuration, plan
+from interpolation_error.checked_yaml import ConfigurationError
 
 ROOT = Path(__file__).parents[1]
 PRESETS = sorted(path.stem for path in (ROOT / "config/presets").glob("*.yaml"))
@@ -26,7 +26,7 @@ def clone(tmp_path):
 
 
 def edit(path, change):
-    content = configuration.read_yaml(path, path.parent)
+    content = checked_yaml.read_yaml(path, path.parent)
     change(content)
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -488,7 +488,7 @@ def test_a_preset_that_leaves_no_point_of_a_panel(clone):
 def test_scientific_notation_is_a_number(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: 1e-5\nb: 1E3\nc: -2.5e+1\nd: 1e\n")
-    assert configuration.read_yaml(path, tmp_path) == {
+    assert checked_yaml.read_yaml(path, tmp_path) == {
         "a": 1e-5,
         "b": 1e3,
         "c": -25.0,

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import configuration, costs, plan, resources
+from interpolation_error import checked_yaml, configuration, costs, plan, resources
 
 ROOT = Path(__file__).parents[1]
 
 
 def planned(preset="smoke"):
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     loaded = configuration.load({**config, "preset": preset}, ROOT, "config")
     return plan.Plan(loaded, "")
 
@@ -103,7 +103,7 @@ def clone(tmp_path):
     for name in ("config", "figures", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / "clone" / name)
     path = tmp_path / "clone/config/config.yaml"
-    config = configuration.read_yaml(path, path.parent)
+    config = checked_yaml.read_yaml(path, path.parent)
     config["results"] = str(tmp_path / "results")
     path.write_text(yaml.safe_dump(config))
     return tmp_path / "clone"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from interpolation_error import drawing
-from interpolation_error.configuration import read_figure
+from interpolation_error.figure_configuration import read_figure
 from interpolation_error.gather import signal_share
 from interpolation_error.lines import line
 from interpolation_error.tables import Series, tabulate

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpolation_error import equations
-from interpolation_error.configuration import read_figure
+from interpolation_error.figure_configuration import read_figure
 
 ROOT = Path(__file__).parents[1]
 THEORY = (ROOT / "docs/theory.md").read_text()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpolation_error.configuration import read_figure
 from interpolation_error.curve import Curve
 from interpolation_error.figure import Limits, resize
+from interpolation_error.figure_configuration import read_figure
 from interpolation_error.lines import line
 
 ROOT = Path(__file__).parents[1]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpolation_error.configuration import read_figure
 from interpolation_error.figure import Limits, resize
+from interpolation_error.figure_configuration import read_figure
 from interpolation_error.parameters import WHO_SAYS, parameters, value
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import configuration, identity, plan
+from interpolation_error import checked_yaml, configuration, identity, plan
 
 ROOT = Path(__file__).parents[1]
 FIGURE = "figures/nonlinear_attention/figure.yaml"
@@ -45,7 +45,7 @@ def new(before, after):
 
 
 def edit(path, change):
-    content = configuration.read_yaml(path, path.parent)
+    content = checked_yaml.read_yaml(path, path.parent)
     change(content)
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 

@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 from interpolation_error import data
-from interpolation_error.configuration import read_figure
 from interpolation_error.experiment import simulate_curve
 from interpolation_error.figure import Limits, resize
+from interpolation_error.figure_configuration import read_figure
 from interpolation_error.prediction import predict_curve
 from interpolation_error.tables import expected_share, standard_error
 

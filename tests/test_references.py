@@ -10,7 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interpolation_error import configuration, data, simulation, study_table, theory
+from interpolation_error import (
+    checked_yaml,
+    data,
+    figure_configuration,
+    simulation,
+    study_table,
+    theory,
+)
 from interpolation_error.experiment import simulate_curve
 from interpolation_error.figure import QUANTITIES
 from interpolation_error.prediction import predict_line
@@ -23,7 +30,7 @@ NAMES = sorted(path.parent.name for path in ROOT.glob("figures/*/figure.yaml"))
 
 def figure_and_table(name):
     folder = ROOT / "figures" / name
-    figure = configuration.read_figure(folder / "figure.yaml", ROOT, {})
+    figure = figure_configuration.read_figure(folder / "figure.yaml", ROOT, {})
     return figure, pd.read_csv(folder / "reference.csv")
 
 
@@ -67,7 +74,7 @@ def test_every_predicted_number(name):
 def test_the_simulated_numbers_of_figure_1a():
     figure, table = figure_and_table("linear_regression")
     panel = figure.panels[0]
-    seed = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)["seed"]
+    seed = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)["seed"]
     tokens, dimension = panel.largest
     (curve,) = panel.curves
     errors = np.concatenate(
@@ -114,7 +121,7 @@ def test_the_simulated_numbers_of_real_regression_in_the_study():
     at = (table["weights"] == "regression") & (table["signal"] == "random")
     at &= (table["swept"] == "gamma") & (table["tokens"] == 384)
     rows = table[at].dropna(subset="simulated_mean")
-    seed = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)["seed"]
+    seed = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)["seed"]
     y = data.alternating_labels(384)
     errors = []
     for draw in range(5):

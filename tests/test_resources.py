@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpolation_error import configuration, costs, plan, resources
+from interpolation_error import checked_yaml, configuration, costs, plan, resources
 from interpolation_error.store import file_digest
 
 ROOT = Path(__file__).parents[1]
@@ -16,7 +16,7 @@ BUDGET = 6000
 
 
 def planned(preset):
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     loaded = configuration.load({**config, "preset": preset}, ROOT, "config")
     return plan.Plan(loaded, file_digest(ROOT / "figures/paper.mplstyle"))
 

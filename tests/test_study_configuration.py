@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from interpolation_error import configuration, plan, resources
-from interpolation_error.configuration import ConfigurationError
+from interpolation_error.checked_yaml import ConfigurationError
 from interpolation_error.pretrained import LAYOUTS
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import configuration, store
+from interpolation_error import checked_yaml, configuration, store
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -78,9 +78,7 @@ class Clone:
 
     def plan(self, preset="miniature"):
         """Return the plan of the run here."""
-        config = configuration.read_yaml(
-            self.folder / "config/config.yaml", self.folder
-        )
+        config = checked_yaml.read_yaml(self.folder / "config/config.yaml", self.folder)
         config |= {"preset": preset, "results": str(self.results)}
         loaded = configuration.load(config, self.folder, "config/config.yaml")
         return Plan(loaded, store.file_digest(self.folder / "figures/paper.mplstyle"))
@@ -110,7 +108,7 @@ class Clone:
     def edit(self, path, change):
         """Change a YAML file's content in place."""
         path = self.folder / path
-        content = configuration.read_yaml(path, self.folder)
+        content = checked_yaml.read_yaml(path, self.folder)
         change(content)
         path.write_text(yaml.safe_dump(content, sort_keys=False))
 

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT, Clone
 
-from interpolation_error import audit, configuration, crate, plan, store
+from interpolation_error import audit, checked_yaml, configuration, crate, plan, store
 from interpolation_error.verification_report import covered
 
 pytestmark = pytest.mark.workflow
@@ -50,7 +50,7 @@ def refused(clone, name, *arguments):
 
 
 def load(clone):
-    config = configuration.read_yaml(clone.folder / "config/config.yaml", clone.folder)
+    config = checked_yaml.read_yaml(clone.folder / "config/config.yaml", clone.folder)
     config |= {"preset": "miniature", "results": str(clone.results)}
     loaded = configuration.load(config, clone.folder, "config")
     style = store.file_digest(clone.folder / "figures/paper.mplstyle")

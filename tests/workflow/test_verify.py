@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from interpolation_error import (
     array_check,
+    checked_yaml,
     configuration,
     recomputation,
     store,
@@ -454,7 +455,7 @@ def test_a_figure_alone_leaves_the_verdicts(pristine):
 
 
 def test_every_kind_of_array_of_a_plan_has_a_name_and_shapes(pristine):
-    config = configuration.read_yaml(
+    config = checked_yaml.read_yaml(
         pristine.folder / "config/config.yaml", pristine.folder
     )
     config["preset"] = "quick"

@@ -36,7 +36,7 @@ if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import configuration, plan, store
+from interpolation_error import checked_yaml, configuration, plan, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)
@@ -44,8 +44,8 @@ os.environ.update(PATH=os.pathsep.join([BIN, os.environ.get("PATH", os.defpath)]
 
 try:
     # Read here first: Snakemake takes a key that stands twice, and names no line.
-    configuration.read_yaml(Path("config/config.yaml"), Path())
-except configuration.ConfigurationError as error:
+    checked_yaml.read_yaml(Path("config/config.yaml"), Path())
+except checked_yaml.ConfigurationError as error:
     raise WorkflowError(str(error))
 
 
@@ -57,7 +57,7 @@ STYLE = ROOT / "figures" / "paper.mplstyle"
 try:
     CONFIGURATION = configuration.load(config, ROOT, "config")
     PLAN = plan.Plan(CONFIGURATION, store.file_digest(STYLE))
-except (configuration.ConfigurationError, OSError) as error:
+except (checked_yaml.ConfigurationError, OSError) as error:
     raise WorkflowError(str(error).removeprefix("[Errno 2] "))
 
 RESULTS = CONFIGURATION.results.as_posix()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from _job import ROOT
 
-from interpolation_error import configuration, store
+from interpolation_error import checked_yaml, configuration, store
 from interpolation_error.plan import Plan
 
 
@@ -20,7 +20,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def load_plan(arguments: argparse.Namespace) -> Plan:
     """Return the plan of the run that the options name, and go to the project."""
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     if arguments.preset:
         config["preset"] = arguments.preset
     if arguments.results:

@@ -7,7 +7,7 @@ from pathlib import Path
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import configuration, costs
+from interpolation_error import checked_yaml, configuration, costs
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +17,7 @@ FORMATS = ("", ".0f", ".2f", ".0f", ".0f", ".2f")
 
 def main(arguments: argparse.Namespace) -> None:
     """Add up the estimates of all jobs, and the sidecars of those that ran."""
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     config["preset"] = arguments.preset
     loaded = configuration.load(config, ROOT, "config/config.yaml")
     jobs = list(costs.jobs(Plan(loaded, "")))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from _job import run
 
-from interpolation_error import configuration, lease
+from interpolation_error import checked_yaml, configuration, lease
 from interpolation_error.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: argparse.Namespace) -> None:
     """Compare what is there with what the presets name."""
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     named = set()
     for preset in (ROOT / "config/presets").glob("*.yaml"):
         chosen = {**config, "preset": preset.stem}

@@ -10,7 +10,7 @@ from _job import run
 from summarize import shares
 from tabulate import tabulate
 
-from interpolation_error import configuration
+from interpolation_error import checked_yaml, configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ("figure", "panel", "curve", "points", "limit", "finite size", "if exact")
@@ -20,7 +20,7 @@ AGREEMENT = ("linear_regression", "nonlinear_attention")
 
 def main(arguments: argparse.Namespace) -> None:
     """Copy what the run made beside the definitions, and put its tables into README."""
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     loaded = configuration.load({**config, "preset": "paper"}, ROOT, "config")
     folder = loaded.results / "paper"
     for shown in (*loaded.figures, *loaded.studies):

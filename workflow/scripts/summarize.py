@@ -8,7 +8,7 @@ import pandas as pd
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import configuration, costs
+from interpolation_error import checked_yaml, configuration, costs
 from interpolation_error.plan import Plan
 from interpolation_error.tables import expected_share
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: argparse.Namespace) -> None:
     """Read tables and sidecars of a finished run."""
-    config = configuration.read_yaml(ROOT / "config/config.yaml", ROOT)
+    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     config["preset"] = arguments.preset
     loaded = configuration.load(config, ROOT, "config/config.yaml")
     folder = loaded.results / loaded.preset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpolation_error import configuration
+from interpolation_error import figure_configuration
 from interpolation_error.curve import Curve
 from interpolation_error.figure import SYMBOLS, Figure, Panel
 from interpolation_error.nonlinearity import Nonlinearity
@@ -114,7 +114,7 @@ def parameters(figure: Figure, root: Path) -> list[dict[str, str]]:
     path = root / "figures" / figure.name / "figure.yaml"
     defined = {
         panel.name: panel
-        for panel in configuration.read_figure(path, root, functions).panels
+        for panel in figure_configuration.read_figure(path, root, functions).panels
     }
     rows = []
     for panel in figure.panels:
