@@ -77,6 +77,9 @@ cat "{folder}/environment/$SLURMD_NODENAME" 2>/dev/null || true
 """
 
 
+OWNER = "owner.pid"
+
+
 class UnavailableError(Exception):
     """SLURM cannot, or may not, be started here; the message says why."""
 
@@ -98,7 +101,9 @@ class Slurm:
 
     def __enter__(self):
         refuse_if_present()
+        remove_left()
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+        (self.folder / OWNER).write_text(f"{os.getpid()}\n")
         self.daemons = []
         try:
             self._unpack()
@@ -306,6 +311,15 @@ def refuse_if_present():
             found.append(f"{name} (process {path.parent.name})")
     if found:
         raise UnavailableError(f"there is a SLURM or munge already: {', '.join(found)}")
+
+
+def remove_left():
+    """Remove the folders of those that were killed, whose daemons ended with them."""
+    for owner in Path(tempfile.gettempdir()).glob(f"slurm-*/{OWNER}"):
+        process = owner.read_text().strip()
+        mine = owner.stat().st_uid == os.getuid()
+        if mine and process and not Path("/proc", process).exists():
+            shutil.rmtree(owner.parent)
 
 
 def free_ports(number):

@@ -1,6 +1,7 @@
 """The pipeline on a real SLURM: the same bits, and what becomes of jobs that fail."""
 
 import itertools
+import os
 import re
 import shlex
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Clone, copy_project
-from slurm import NODES, Slurm, UnavailableError
+from slurm import NODES, OWNER, Slurm, UnavailableError, remove_left
 
 pytestmark = [pytest.mark.cluster, pytest.mark.workflow]
 
@@ -218,6 +219,19 @@ def copied(clone, folder):
     ignored = shutil.ignore_patterns("results", ".snakemake", "said.txt")
     shutil.copytree(clone.folder, folder, ignore=ignored)
     return ClusterClone(folder)
+
+
+def test_the_folder_of_a_killed_one_is_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name, owner in (("killed", gone.pid), ("alive", os.getpid())):
+        (tmp_path / f"slurm-{name}").mkdir()
+        (tmp_path / f"slurm-{name}" / OWNER).write_text(f"{owner}\n")
+    (tmp_path / "slurm-of-others").mkdir()
+    remove_left()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"slurm-alive", "slurm-of-others"}
 
 
 # The same bits.

@@ -27,7 +27,7 @@ NO_LOG = (
 NO_ANSWER = "Falling back to 'sacct' for status queries"
 IF_SILENT = (
     "SLURM's controller is away, or forgets ended jobs early; if nothing goes on any "
-    "more, end this (kill) and run the same command again"
+    "more, press Ctrl-C and run the same command again"
 )
 STOPPING = "Will exit after finishing currently running jobs"  # after a SIGTERM
 SUMMARIZED = ("Exiting because a job", "At least one job did not complete")
