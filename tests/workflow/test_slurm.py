@@ -10,11 +10,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from conftest import Clone, copy_project
-from slurm import NODES, OWNER, Slurm, UnavailableError, remove_left
+from slurm import NODES, OWNER, Slurm, UnavailableError, refuse_if_present, remove_left
 
 pytestmark = [pytest.mark.cluster, pytest.mark.workflow]
 
@@ -122,11 +123,25 @@ QUICK = ["quick_1", "quick_2", "quick_3"]
 
 @pytest.fixture(scope="session")
 def slurm():
+    with ExitStack() as stack:
+        try:
+            running = stack.enter_context(Slurm())
+        except UnavailableError as reason:
+            pytest.skip(f"NOT TESTED: {reason}")
+        yield running
+    refuse_if_present()  # it says what is left, if anything is
+    assert not running.folder.exists()
+
+
+def test_none_is_started_beside_a_munge_that_is_here(tmp_path):
+    program = shutil.copy(shutil.which("sleep"), tmp_path / "munged")
+    other = subprocess.Popen([program, "60"])
     try:
-        with Slurm() as running:
-            yield running
-    except UnavailableError as reason:
-        pytest.skip(f"NOT TESTED: {reason}")
+        with pytest.raises(UnavailableError, match=rf"munged \(process {other.pid}\)"):
+            refuse_if_present()
+    finally:
+        other.kill()
+        other.wait()
 
 
 class ClusterClone(Clone):
