@@ -216,12 +216,14 @@ def draws(simulation: Simulation, place: int) -> dict[str, Array]:
     spec = simulation.dataset.spec
     replicate = spec["replicates"][place]
     if "source" in spec:
-        return tokens_file.draw(
+        drawn = tokens_file.draw(
             TokensFile(**spec["source"]),
             spec["tokens"],
             seed=spec["seed"],
             replicates=[replicate],
         )
+        # As a file holds them: BLAS rounds a transposed matrix differently.
+        return {name: np.ascontiguousarray(values) for name, values in drawn.items()}
     size = spec["dimension"], spec["tokens"]
     noise = data.noise(spec["seed"], replicate, *size, **spec.get("noise", {}))
     return {"noise": noise[None]}
