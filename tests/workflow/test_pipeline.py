@@ -1,6 +1,7 @@
 """Snakemake really runs: what is made, what is made again, and what is left alone."""
 
 import json
+import os
 import re
 import shutil
 
@@ -211,7 +212,7 @@ def test_another_clones_package_is_refused(clone, monkeypatch, pristine):
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run"],
         cwd=clone.folder,
-        env={"PATH": "", "PYTHONPATH": str(pristine.folder / "workflow/src")},
+        env={"PATH": os.defpath, "PYTHONPATH": str(pristine.folder / "workflow/src")},
         capture_output=True,
         text=True,
     )
