@@ -273,11 +273,22 @@ class Slurm:
 
     def _end_what_is_left(self):
         """Kill jobs that SLURM itself lost sight of, with a node that was down, say."""
+        deadline = time.monotonic() + 10
+        while (left := self._left()) and time.monotonic() < deadline:
+            for process in left:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def _left(self):
+        """Return the processes that SLURM has started and that still run."""
         mark = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        left = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             with suppress(OSError):  # it has ended, or is another user's
                 if mark in path.read_bytes().split(b"\0"):
-                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    left.append(int(path.parent.name))
+        return left
 
     def _last_words(self):
         lines = [
