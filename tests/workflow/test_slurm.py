@@ -140,6 +140,8 @@ def test_none_is_started_beside_a_munge_that_is_here(tmp_path):
         pytest.skip(f"NOT TESTED: {reason}")
     program = shutil.copy(shutil.which("sleep"), tmp_path / "munged")
     other = subprocess.Popen([program, "60"])
+    while not Path(f"/proc/{other.pid}/cmdline").read_bytes():
+        time.sleep(0.01)  # it is about to begin
     try:
         with pytest.raises(UnavailableError, match=rf"munged \(process {other.pid}\)"):
             refuse_if_present()
