@@ -68,7 +68,7 @@ def parts(one: FigurePlan | StudyPlan, plan: Plan, root: Path) -> dict[str, Any]
     if isinstance(one, FigurePlan):
         return content | _of_curves(one, table, root)
     return content | {
-        "parameters": of_study(one.study),
+        "parameters": of_study(one.definition),
         "sources": WHO_SAYS,
         "curves": [
             {"curves": [role], "sources": found}
@@ -84,7 +84,7 @@ def theory_text(root: Path) -> str:
 
 def _of_curves(one: FigurePlan, table: pd.DataFrame, root: Path) -> dict[str, Any]:
     """Return the parts of a figure of simulated and predicted curves."""
-    figure = one.figure
+    figure = one.definition
     points = table["simulated_mean"].notna()
     theory = theory_text(root)
     return {
