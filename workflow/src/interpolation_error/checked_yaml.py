@@ -64,15 +64,43 @@ _Loader.add_implicit_resolver(
 )
 
 
-def validate(content: Mapping[str, Any], schema_path: Path, where: str) -> None:
+def read_checked(path: Path, root: Path, kind: str) -> dict[str, Any]:
+    """Return a YAML mapping that its schema allows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    root : Path
+        Folder that holds ``config``; messages name the file below it.
+    kind : {"figure", "study", "claims", "preset"}
+        Which of ``config/schemas``.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ConfigurationError
+        As :func:`read_yaml` and :func:`validate`.
+    """
+    content = read_yaml(path, root)
+    validate(content, root, kind, shown_path(path, root))
+    return content
+
+
+def validate(content: Mapping[str, Any], root: Path, kind: str, where: str) -> None:
     """Hold content against a JSON schema.
 
     Parameters
     ----------
     content : mapping
         As :func:`read_yaml` returns it.
-    schema_path : Path
-        The schema, in YAML.
+    root : Path
+        Folder that holds ``config``.
+    kind : str
+        Which of ``config/schemas``.
     where : str
         The name of the file, for the message.
 
@@ -81,9 +109,10 @@ def validate(content: Mapping[str, Any], schema_path: Path, where: str) -> None:
     ConfigurationError
         Of the deepest fault; one line with file and key.
     """
-    schema = yaml.safe_load(schema_path.read_text("utf-8"))
-    validator = _Validator(schema)
-    faults = list(validator.iter_errors(content))
+    path = root / "config" / "schemas" / f"{kind}.schema.yaml"
+    faults = list(
+        _Validator(yaml.safe_load(path.read_text("utf-8"))).iter_errors(content)
+    )
     if faults:
         raise ConfigurationError(
             f"{where}: {_fault(jsonschema.exceptions.best_match(faults))}"

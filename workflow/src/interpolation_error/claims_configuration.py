@@ -9,9 +9,9 @@ from typing import Any
 
 from interpolation_error.checked_yaml import (
     ConfigurationError,
+    read_checked,
     read_yaml,
     shown_path,
-    validate,
 )
 from interpolation_error.figure import QUANTITIES
 from interpolation_error.study import DIRECTIONS, THEORIES
@@ -41,9 +41,7 @@ def read_claims(root: Path) -> dict[str, Any]:
     """
     path = root / "config" / "claims.yaml"
     where = shown_path(path, root)
-    content = read_yaml(path, root)
-    validate(content, root / "config/schemas/claims.schema.yaml", where)
-    claims: dict[str, Any] = content["claims"]
+    claims: dict[str, Any] = read_checked(path, root, "claims")["claims"]
     for name, claim in claims.items():
         here = f"{where}: claims.{name}"
         definition = root / "figures" / claim["figure"] / "figure.yaml"

@@ -12,7 +12,7 @@ from interpolation_error import study_configuration
 from interpolation_error.checked_yaml import (
     ConfigurationError,
     located,
-    read_yaml,
+    read_checked,
     shown_path,
     validate,
 )
@@ -75,8 +75,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
     ConfigurationError
         At the first fault.
     """
-    schemas = root / "config" / "schemas"
-    validate(config, schemas / "config.schema.yaml", where)
+    validate(config, root, "config", where)
     functions = _user_functions(config.get("nonlinearities") or {}, where)
     presets = sorted(path.stem for path in (root / "config/presets").glob("*.yaml"))
     if config["preset"] not in presets:
@@ -85,8 +84,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
             f"allowed: {', '.join(presets)}"
         )
     path = root / "config" / "presets" / f"{config['preset']}.yaml"
-    preset = read_yaml(path, root)
-    validate(preset, schemas / "preset.schema.yaml", shown_path(path, root))
+    preset = read_checked(path, root, "preset")
     limits = _limits(preset, shown_path(path, root))
     figures, studies = [], []
     for name in preset["figures"]:
@@ -147,8 +145,7 @@ def read_study(
         If anything in it is wrong; one line with file and key.
     """
     shown = shown_path(path, root)
-    definition = read_yaml(path, root)
-    validate(definition, root / "config/schemas/study.schema.yaml", shown)
+    definition = read_checked(path, root, "study")
     chosen = config.get("pretrained") or {"source": "minilm"}
     results = Path(config["results"])
     model = located(f"{where}: pretrained", study_configuration.model, chosen, results)

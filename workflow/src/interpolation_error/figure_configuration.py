@@ -13,9 +13,8 @@ from interpolation_error import tokens_file
 from interpolation_error.checked_yaml import (
     ConfigurationError,
     located,
-    read_yaml,
+    read_checked,
     shown_path,
-    validate,
 )
 from interpolation_error.curve import FIELDS, WHOLE, Curve, at
 from interpolation_error.figure import (
@@ -63,8 +62,7 @@ def read_figure(
         If anything in it is wrong; one line with file and key.
     """
     where = shown_path(path, root)
-    definition = read_yaml(path, root)
-    validate(definition, root / "config/schemas/figure.schema.yaml", where)
+    definition = read_checked(path, root, "figure")
     shared = definition.get("curves") or {}
     panels = []
     for name, panel in definition["panels"].items():
