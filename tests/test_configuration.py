@@ -166,6 +166,26 @@ def gamma_panel(definition):
             lambda d: gamma_panel(d).update(replicates=1),
             "panels.gamma.replicates: must be 2 or more; got 1",
         ),
+        (
+            lambda d: gamma_panel(d).update(replicates=10**30),
+            f"panels.gamma.replicates: must be 100000 or less; got {10**30}",
+        ),
+        (
+            lambda d: gamma_panel(d)["sweep"].update(points=10**12),
+            f"panels.gamma.sweep.points: must be 10000 or less; got {10**12}",
+        ),
+        (
+            lambda d: gamma_panel(d)["sweep"].update(stop=1e300),
+            "panels.gamma.sweep.stop: must be 1000000000000 or less; got 1e+300",
+        ),
+        (
+            lambda d: gamma_panel(d)["setting"].update(tokens=10**7),
+            f"panels.gamma.setting.tokens: must be 1000000 or less; got {10**7}",
+        ),
+        (
+            lambda d: d["panels"]["dimension"]["sweep"].update(stop=1e7),
+            "panels.dimension.sweep: must leave dimension at 1000000 or less; got 10",
+        ),
         (lambda d: d.pop("curves"), "panels.gamma: has no curves, and the figure"),
         (
             lambda d: gamma_panel(d).update(quantity="size"),
@@ -444,6 +464,10 @@ def test_a_file_that_is_no_definition(clone, text):
         (
             lambda p: p.update(replicates_per_job=0),
             "replicates_per_job: must be 1 or more; got 0",
+        ),
+        (
+            lambda p: p.update(at_least={"replicates": 10**6}),
+            "at_least.replicates: must be 100000 or less; got 1000000",
         ),
         (
             lambda p: p["at_most"].update(points=0),

@@ -37,6 +37,9 @@ from interpolation_error.setting import (
     Weights,
 )
 
+LARGEST = 1_000_000
+"""Tokens and dimensions above it are mistakes; ``figure.schema.yaml`` has it too."""
+
 
 def read_figure(
     path: Path, root: Path, functions: Mapping[str, UserFunction]
@@ -255,6 +258,10 @@ def _largest(
     found = []
     for size in ("tokens", "dimension"):
         needed = max(getattr(setting, size) for setting in settings)
+        if needed > LARGEST:
+            raise ConfigurationError(
+                f"{where}.sweep: must leave {size} at {LARGEST} or less; got {needed}"
+            )
         if given.get(size, needed) < needed:
             raise ConfigurationError(
                 f"{where}.dataset.{size}: {given[size]} is smaller than {needed}, "
