@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from scalar_route import Setting, averages, predict
 from scipy import integrate
 
-from interpolation_error import data, nonlinearity, theory, theory_limit
+from interpolation_error import data, fixed_point, nonlinearity, theory, theory_limit
 from interpolation_error.theory import ConvergenceError, InnerProducts
 
 DATA = Path(__file__).parent / "data"
@@ -67,7 +67,7 @@ def test_the_committed_special_cases_come_out_again(row):
 
 def test_the_fixed_point_and_the_label_form_match_the_reference():
     table = REFERENCE.rename(columns=str.lower)
-    model, _, inner = theory_limit._model(
+    points, _, inner = theory_limit._points(
         table["gamma"],
         table["c"],
         table["a1"],
@@ -75,12 +75,12 @@ def test_the_fixed_point_and_the_label_form_match_the_reference():
         table["diagonal"],
         InnerProducts(*table[NAMES].to_numpy().T),
     )
-    R, _ = theory_limit._fixed_point(model)
-    form, _ = theory_limit._label_form(model, inner)
+    R, _ = fixed_point.solve(points)
+    form, _ = theory_limit._label_form(points, inner)
     for computed, column in (
-        (model.gamma - model.variance * R[:, 1, 1], "u"),
-        (model.variance * R[:, 0, 0], "v"),
-        (model.variance * R[:, 0, 1], "w"),
+        (points.gamma - points.variance * R[:, 1, 1], "u"),
+        (points.variance * R[:, 0, 0], "v"),
+        (points.variance * R[:, 0, 1], "w"),
         (form, "yqy_over_n"),
     ):
         np.testing.assert_allclose(computed, table[column], rtol=1e-10)
@@ -160,19 +160,21 @@ def test_no_point_of_the_box_is_wrong(
 
 def test_newton_and_continuation_find_the_same_root_all_over_the_box():
     generator = np.random.default_rng(1)
-    points = 2000
-    c = 16 ** generator.uniform(-1, 1, points)
+    number = 2000
+    c = 16 ** generator.uniform(-1, 1, number)
     c[::4] = 1.0
-    gamma = 10 ** generator.uniform(-8, 4, points)
-    a1 = generator.uniform(-1, 1, points)
+    gamma = 10 ** generator.uniform(-8, 4, number)
+    a1 = generator.uniform(-1, 1, number)
     a1[::7] = 0.0
-    rest = 10 ** generator.uniform(-6, 0, points)
+    rest = 10 ** generator.uniform(-6, 0, number)
     rest[::9] = 0.0
-    d = np.where(generator.random(points) < 0.5, 0.0, 1.0)
-    model, _, _ = theory_limit._model(gamma, c, a1, a1 * a1 + rest, d, InnerProducts())
-    R, _ = theory_limit._fixed_point(model)
+    d = np.where(generator.random(number) < 0.5, 0.0, 1.0)
+    points, _, _ = theory_limit._points(
+        gamma, c, a1, a1 * a1 + rest, d, InnerProducts()
+    )
+    R, _ = fixed_point.solve(points)
     with np.errstate(all="ignore"):
-        followed = theory_limit._from_above(model)
+        followed = fixed_point._from_above(points)
     for k in (0, 1):
         np.testing.assert_allclose(R[:, k, k], followed[:, k, k], rtol=1e-8)
 
@@ -184,19 +186,19 @@ def test_low_rank_weights_agree_with_the_large_pencil():
     products = InnerProducts.from_vectors(mu, w_k, w_q)
 
     def form(penalty):
-        model, _, _ = theory_limit._model(penalty, c, a1, nu, d, InnerProducts())
-        R = theory_limit._fixed_point(model)[0][0]
-        shift = model.shift[0]
+        points, _, _ = theory_limit._points(penalty, c, a1, nu, d, InnerProducts())
+        R = fixed_point.solve(points)[0][0]
+        shift = points.shift[0]
         back = np.eye(3) + shift * np.outer([0, 0, 1], [1, 0, 0])
-        R, alpha = back @ R @ back.T, model.alpha[0]
+        R, alpha = back @ R @ back.T, points.alpha[0]
         W, I, O = np.eye(3) + np.outer(w_k, w_q), np.eye(3), np.zeros((3, 3))  # noqa: E741
         N = np.block([[O, -alpha * W.T, O], [-alpha * W, O, O], [O, O, -I]])
         P = N @ np.linalg.inv(np.eye(9) - np.kron(R, I) @ N)
         T = np.einsum("i,aibj,j->ab", mu, P.reshape(3, 3, 3, 3), mu)
         return np.linalg.inv(np.linalg.inv(R) - T)[0, 0]
 
-    model, _, inner = theory_limit._model(gamma, c, a1, nu, d, products)
-    value, slope = theory_limit._label_form(model, inner)
+    points, _, inner = theory_limit._points(gamma, c, a1, nu, d, products)
+    value, slope = theory_limit._label_form(points, inner)
     assert value[0] == pytest.approx(form(gamma), rel=1e-11)
     step = 1e-5
     difference = form(gamma * np.exp(step)) - form(gamma * np.exp(-step))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Arrays = NDArray[Any]  # float64, or complex128 for the spectral density
 
 
 def as_finite(name: str, value: ArrayLike) -> Array:
@@ -129,3 +131,34 @@ def as_labels(value: ArrayLike, tokens: int) -> Array:
     if wrong.size:
         raise ValueError(f"labels must be +1 or -1, got {float(wrong[0])!r}")
     return labels
+
+
+def broadcast(arguments: Mapping[str, Arrays]) -> tuple[Arrays, ...]:
+    """Broadcast named arrays, naming their shapes where that cannot be done.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> [array.shape for array in broadcast({"a": np.ones(2), "b": np.ones((3, 1))})]
+    [(3, 2), (3, 2)]
+    """
+    try:
+        return tuple(np.broadcast_arrays(*arguments.values()))
+    except ValueError:
+        shapes = ", ".join(f"{k} {v.shape}" for k, v in arguments.items() if v.shape)
+        raise ValueError(f"arguments must broadcast, got shapes {shapes}") from None
+
+
+def plain(array: Array) -> float | Array:
+    """Return a Python number in place of an array without axes.
+
+    Examples
+    --------
+    >>> plain(np.array(2.0))
+    2.0
+    """
+    return float(array) if array.ndim == 0 else array

@@ -1,12 +1,14 @@
 """Predicted interpolation errors: everything that the theories say, in one place.
 
-The limits of the paper are in :mod:`interpolation_error.theory_limit`. Beyond it,
+The limits of the paper are in :mod:`interpolation_error.theory_regression` and
+:mod:`interpolation_error.theory_limit`. Beyond it,
 :mod:`interpolation_error.theory_finite_size` has what holds at finite size, and
 :mod:`interpolation_error.theory_general_weights` the limit for any attention weights.
 """
 
 from __future__ import annotations
 
+from interpolation_error.fixed_point import ConvergenceError
 from interpolation_error.theory_finite_size import (
     FiniteSize,
     attention_error_finite_size,
@@ -16,11 +18,12 @@ from interpolation_error.theory_general_weights import (
     attention_error_general_weights,
 )
 from interpolation_error.theory_limit import (
-    ConvergenceError,
     InnerProducts,
     attention_error,
     attention_resolvent_trace,
     attention_spectral_density,
+)
+from interpolation_error.theory_regression import (
     linear_regression_error,
     marchenko_pastur_stieltjes,
 )

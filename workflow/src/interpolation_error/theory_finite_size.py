@@ -25,15 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from interpolation_error import theory_limit
 from interpolation_error._checks import Array, as_finite, as_positive, as_whole
+from interpolation_error.fixed_point import ConvergenceError, solve_one
 from interpolation_error.nonlinearity import (
     Nonlinearity,
     diagonal_limit,
     get,
     hermite_coefficients,
 )
-from interpolation_error.theory_limit import ConvergenceError, InnerProducts
+from interpolation_error.theory_limit import InnerProducts
 
 DIAGONALS = ("zero", "keep")
 
@@ -452,9 +452,7 @@ def _solve(
     error, residual = np.empty(len(gamma)), np.empty(len(gamma))
     R = before = np.empty(0)
     for place in np.argsort(-gamma):
-        limit = theory_limit.fixed_point(
-            gamma[place], p / n, hermite.a1, hermite.nu, -hermite.a1
-        )
+        limit = solve_one(gamma[place], p / n, hermite.a1, hermite.nu, -hermite.a1)
         # From one penalty to the next R moves about as the limit does.
         guesses = [np.tile(limit, (len(types.weights), 1, 1))]
         if len(before):

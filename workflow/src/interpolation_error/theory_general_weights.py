@@ -20,6 +20,7 @@ from scipy import linalg
 
 from interpolation_error._checks import Array, as_finite, as_positive
 from interpolation_error.correlated_scores import product_mean
+from interpolation_error.fixed_point import ConvergenceError
 from interpolation_error.nonlinearity import (
     Nonlinearity,
     diagonal_limit,
@@ -27,7 +28,6 @@ from interpolation_error.nonlinearity import (
     hermite_coefficients,
     rescaled,
 )
-from interpolation_error.theory_limit import ConvergenceError
 
 DIAGONALS = ("zero", "keep")
 

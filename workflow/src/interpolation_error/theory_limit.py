@@ -1,52 +1,41 @@
-"""Predicted interpolation errors: Proposition 2 and Theorem 1 of the paper.
+"""Predicted interpolation error of nonlinear attention: Theorem 1 of the paper.
 
 Everything here is a limit for many tokens n and a large embedding dimension p at a
-fixed ratio c = p/n. Linear regression has a closed form. Attention has a fixed point in
-a symmetric 3 by 3 matrix R at each point asked for, and all points are computed
-together as one batch (docs/theory.md, sections 4 and 6).
-
-The rows of R belong to the three places where the tokens enter the linear pencil of the
-attention matrix, called q, l and k in docs/theory.md. R_11 is the limit of the trace of
-the resolvent; R_22 is negative and goes to 0 with gamma.
+fixed ratio c = p/n. All points asked for are computed together as one batch, from a
+fixed point at each of them (:mod:`interpolation_error.fixed_point`; docs/theory.md,
+sections 4 and 6).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from interpolation_error._checks import (
     Array,
     as_finite,
     as_non_negative,
     as_positive,
+    broadcast,
+    plain,
+)
+from interpolation_error.fixed_point import (
+    TOLERANCE,
+    Points,
+    inverse,
+    require,
+    scaled_solution,
+    solve,
+    solve_linear,
+    solve_on_the_cut,
+    symmetric,
+    transpose,
 )
 
-Arrays = NDArray[Any]  # float64, or complex128 for the spectral density
-
-# The six free entries of a symmetric 3 by 3 matrix, in the order of the 6-vectors.
-_ROW = np.array([0, 0, 0, 1, 1, 2])
-_COLUMN = np.array([0, 1, 2, 1, 2, 2])
-_POSITION = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
-_IDENTITY = np.eye(3)
-# What the symmetric noise puts into Sigma: R_22 at 11, R_11 at 22 and R_12 at 12.
-_NOISE = np.zeros((6, 6))
-_NOISE[0, 3] = _NOISE[3, 0] = _NOISE[1, 1] = 1.0
-
-# R is accepted when a further Newton step moves no entry by more than this, relative
-# to its row and column: the residual of the fixed point, seen through the Jacobian.
-_TOLERANCE = 1e-9
-UNDERFLOW = float(np.sqrt(np.finfo(np.float64).tiny))
+_UNDERFLOW = float(np.sqrt(np.finfo(np.float64).tiny))
 _BATCH = 16384  # points at a time, to bound the memory
-# The density is taken at gamma = x exp(-i (pi - _ANGLE)).
-_ANGLE = 1e-9
-
-
-class ConvergenceError(ArithmeticError):
-    """The fixed point of Theorem 1 was not found at some point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +88,7 @@ class InnerProducts:
         products = {name: as_finite(name, value) for name, value in vars(self).items()}
         for name in ("mu_mu", "wk_wk", "wq_wq"):
             as_non_negative(name, products[name])
-        mm, mk, mq, kk, qq, kq = _broadcast(products)
+        mm, mk, mq, kk, qq, kq = broadcast(products)
         rounding = 1e-9
         for name, product, left, right in (
             ("mu_wk", mk, mm, kk),
@@ -108,7 +97,7 @@ class InnerProducts:
         ):
             largest = np.sqrt(left) * np.sqrt(right)
             # Norms below the root of the smallest number vanish when squared.
-            above = np.abs(product) > largest * (1 + rounding) + UNDERFLOW
+            above = np.abs(product) > largest * (1 + rounding) + _UNDERFLOW
             if np.any(above):
                 raise ValueError(
                     "inner products must be those of three vectors, got "
@@ -118,7 +107,7 @@ class InnerProducts:
         # Cosines rather than products, so that long and short vectors count alike.
         norms = np.sqrt(np.stack([mm, kk, qq], axis=-1))
         norms = np.where(norms > 0, norms, 1.0)
-        gram = _symmetric(np.stack([mm, mk, mq, kk, kq, qq], axis=-1))
+        gram = symmetric(np.stack([mm, mk, mq, kk, kq, qq], axis=-1))
         cosines = gram / norms[..., :, None] / norms[..., None, :]
         lowest = float(np.linalg.eigvalsh(cosines).min())
         if lowest < -rounding:
@@ -164,137 +153,9 @@ class InnerProducts:
                 "mu, w_k and w_q must have one length, got shapes "
                 + ", ".join(str(vector.shape) for vector in vectors.values())
             )
-        m, k, q = _broadcast(vectors)
+        m, k, q = broadcast(vectors)
         pairs = ((m, m), (m, k), (m, q), (k, k), (q, q), (k, q))
         return cls(*(np.sum(left * right, axis=-1) for left, right in pairs))
-
-
-def marchenko_pastur_stieltjes(
-    z: ArrayLike, aspect_ratio: ArrayLike
-) -> float | complex | Arrays:
-    r"""Return the Stieltjes transform of the Marchenko-Pastur law.
-
-    .. math:: m(z) = \int \frac{d\mathrm{MP}(\lambda)}{\lambda - z}, \qquad
-        z m^2 + (z + 1 - c) m + 1 = 0,
-
-    where the law is that of the eigenvalues of :math:`Z^T Z / n`, Z of shape (p, n)
-    with independent standard normal entries. It has an atom :math:`\max(0, 1 - c)` at
-    0 (docs/theory.md, section 3).
-
-    Parameters
-    ----------
-    z : array_like of float or complex
-        Where to evaluate; outside the support of the law.
-    aspect_ratio : array_like
-        :math:`c = p/n`, positive. Broadcasts against ``z``.
-
-    Returns
-    -------
-    float, complex or ndarray
-        Real if ``z`` is.
-
-    Raises
-    ------
-    ValueError
-        If ``z`` is not finite or lies in the support, ``aspect_ratio`` is not positive,
-        or the shapes do not broadcast.
-
-    Examples
-    --------
-    >>> round(marchenko_pastur_stieltjes(-1.0, 1.0), 6)
-    0.618034
-    """
-    given = np.asarray(z)
-    is_complex = given.dtype.kind == "c"
-    if is_complex:
-        point: Arrays = as_finite("z", given.real) + 1j * as_finite("z", given.imag)
-    else:
-        point = as_finite("z", z).astype(np.complex128)
-    c = as_positive("aspect_ratio", aspect_ratio)
-    point, c = _broadcast({"z": point, "aspect_ratio": c})
-    lower, upper = _edges(c)
-    x = point.real
-    inside = ((x >= lower) & (x <= upper)) | ((x == 0) & (c < 1))
-    inside &= point.imag == 0
-    if np.any(inside):
-        raise ValueError(
-            "z must lie outside the support of the Marchenko-Pastur law, got "
-            f"{float(x[inside][0])!r}"
-        )
-    # The product of two roots, not the root of a product, is on the right branch.
-    s, b = np.sqrt(point - lower) * np.sqrt(point - upper), point + 1 - c
-    # Of the two forms of m, take the one that does not cancel.
-    first = np.abs(s - b) > np.abs(s + b)
-    m = np.where(first, s - b, -2.0) / np.where(first, 2 * point, s + b)
-    if not is_complex:
-        return _plain(m.real)
-    return complex(m) if m.ndim == 0 else m
-
-
-def linear_regression_error(
-    gamma: ArrayLike, aspect_ratio: ArrayLike, snr: ArrayLike
-) -> float | Array:
-    r"""Return the limiting interpolation error of linear regression.
-
-    Proposition 2 of the paper (docs/theory.md, section 3):
-
-    .. math:: E = -\gamma^2 \frac{d}{d\gamma} \frac{m (1 + m)}{1 + m + \rho m},
-        \qquad m = m(-\gamma),
-
-    m being :func:`marchenko_pastur_stieltjes`. With the derivative taken by hand,
-    :math:`\kappa = 1 + \rho` and :math:`\lambda_\pm = (1 \pm \sqrt c)^2`,
-
-    .. math:: E = \gamma^2 \frac{1 + 2m + \kappa m^2}{(1 + \kappa m)^2}
-        \frac{m (1 + m)}{\sqrt{(\gamma + \lambda_-)(\gamma + \lambda_+)}}.
-
-    Every factor is positive, so this is right to rounding for every gamma.
-
-    Parameters
-    ----------
-    gamma : array_like
-        Regularization :math:`\gamma`, positive; the ridge penalty is
-        :math:`n\gamma`.
-    aspect_ratio : array_like
-        :math:`c = p/n`, positive.
-    snr : array_like
-        Signal-to-noise ratio :math:`\rho = \|\mu\|^2`, not negative.
-
-    Returns
-    -------
-    float or ndarray of float64
-        E between 0 and 1, of the shape to which the arguments broadcast.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range or not finite, or the shapes do not
-        broadcast.
-
-    Examples
-    --------
-    >>> round(linear_regression_error(1e-9, 0.25, 1.0), 6)  # (1 - c) / (1 + rho)
-    0.375
-    >>> linear_regression_error([1e-3, 1.0], 0.25, 1.0).shape
-    (2,)
-    """
-    gamma, c, rho = _broadcast(
-        {
-            "gamma": as_positive("gamma", gamma),
-            "aspect_ratio": as_positive("aspect_ratio", aspect_ratio),
-            "snr": as_non_negative("snr", snr),
-        }
-    )
-    lower, upper = _edges(c)
-    root = np.sqrt(gamma + lower) * np.sqrt(gamma + upper)
-    # g = gamma m, by the form of the quadratic's root that does not cancel.
-    b = gamma + c - 1
-    half = np.abs(b) / 2 + root / 2
-    g = np.where(b > 0, gamma / half, half)
-    # p = m / (1 + kappa m) and q = 1 / (1 + kappa m), without m, which may overflow.
-    kappa = 1 + rho
-    p, q = g / (gamma + kappa * g), gamma / (gamma + kappa * g)
-    error = (q * q + 2 * p * q + kappa * p * p) * g * ((gamma + g) / root)
-    return _plain(np.clip(error, 0.0, 1.0))
 
 
 def attention_error(
@@ -379,12 +240,14 @@ def attention_error(
     array([0.095, 0.131])
     """
     products = InnerProducts() if inner_products is None else inner_products
-    model, shape, inner = _model(gamma, aspect_ratio, a1, nu, diagonal_limit, products)
-    error = np.empty(len(model.gamma))
+    points, shape, inner = _points(
+        gamma, aspect_ratio, a1, nu, diagonal_limit, products
+    )
+    error = np.empty(len(points.gamma))
     for start in range(0, len(error), _BATCH):
         part = slice(start, start + _BATCH)
-        error[part] = _attention_error(model.at(part), inner[:, part])
-    return _plain(error.reshape(shape))
+        error[part] = _attention_error(points.at(part), inner[:, part])
+    return plain(error.reshape(shape))
 
 
 def attention_resolvent_trace(
@@ -423,9 +286,9 @@ def attention_resolvent_trace(
     0.0099
     """
     nothing = InnerProducts()
-    model, shape, _ = _model(gamma, aspect_ratio, a1, nu, diagonal_limit, nothing)
-    R, _ = _fixed_point(model)
-    return _plain(R[:, 0, 0].reshape(shape))
+    points, shape, _ = _points(gamma, aspect_ratio, a1, nu, diagonal_limit, nothing)
+    R, _ = solve(points)
+    return plain(R[:, 0, 0].reshape(shape))
 
 
 def attention_spectral_density(
@@ -472,74 +335,21 @@ def attention_spectral_density(
     array([0.3608, 0.052 , 0.    ])
     """
     nothing, x = InnerProducts(), as_positive("x", x)
-    model, shape, _ = _model(x, aspect_ratio, a1, nu, diagonal_limit, nothing)
-    R, _ = _fixed_point(model)
-    here = np.log(model.gamma).astype(np.complex128)
-    goal = here - 1j * (np.pi - _ANGLE)
-    turned = model._replace(gamma=np.exp(goal))
-    with np.errstate(all="ignore"):
-        R = _continue(R.astype(np.complex128), model, here, goal)
-        R, _ = _iterate(R, turned, 4)
-        step, _ = _newton(R, turned)
+    points, shape, _ = _points(x, aspect_ratio, a1, nu, diagonal_limit, nothing)
+    R, found = solve_on_the_cut(points)
     density = R[:, 0, 0].imag / np.pi
-    _require((_size(step) <= 1e-6) & (density >= -_TOLERANCE / model.gamma), model)
-    return _plain(np.maximum(density, 0.0).reshape(shape))
+    require(found & (density >= -TOLERANCE / points.gamma), points)
+    return plain(np.maximum(density, 0.0).reshape(shape))
 
 
-class _Model(NamedTuple):
-    """A batch of points in the terms of the pencil, each of shape (points,)."""
-
-    gamma: Arrays
-    c: Array
-    alpha: Array  # a_1 / c
-    variance: Array  # sigma^2 = (nu - a_1^2) / c
-    h: Array  # d - a_1
-
-    def at(self, chosen: NDArray[Any] | slice) -> _Model:
-        """Return the chosen points."""
-        return _Model(*(x[chosen] for x in self))
-
-    @property
-    def shift(self) -> Array:
-        """Return the share of h that the pencil keeps on the side of the dimension.
-
-        To exchange the variable k for k + h q turns A and N into a pencil of the same
-        form without h in A, and leaves the q corner alone. For c < 1 the tokens that X
-        sends to 0 lock q and k together by h, and for small gamma R loses its digits
-        to a part of rank one, which the exchange removes. For c >= 1 it is the plain
-        pencil that is well conditioned.
-        """
-        return np.where(self.c < 1, self.h, 0.0)
-
-
-def _broadcast(arguments: dict[str, Arrays]) -> tuple[Arrays, ...]:
-    """Broadcast named arrays, naming their shapes where that cannot be done."""
-    try:
-        return tuple(np.broadcast_arrays(*arguments.values()))
-    except ValueError:
-        shapes = ", ".join(f"{k} {v.shape}" for k, v in arguments.items() if v.shape)
-        raise ValueError(f"arguments must broadcast, got shapes {shapes}") from None
-
-
-def _plain(array: Array) -> float | Array:
-    """Return a Python number in place of an array without axes."""
-    return float(array) if array.ndim == 0 else array
-
-
-def _edges(c: Array) -> tuple[Array, Array]:
-    """Return the edges (1 -+ sqrt c)^2 of the Marchenko-Pastur law."""
-    root = np.sqrt(c)
-    return ((1 - c) / (1 + root)) ** 2, (1 + root) ** 2
-
-
-def _model(
+def _points(
     gamma: ArrayLike,
     aspect_ratio: ArrayLike,
     a1: ArrayLike,
     nu: ArrayLike,
     diagonal_limit: ArrayLike,
     products: InnerProducts,
-) -> tuple[_Model, tuple[int, ...], Array]:
+) -> tuple[Points, tuple[int, ...], Array]:
     """Check and broadcast the arguments: the points, their shape, inner products."""
     arguments = {
         "gamma": as_positive("gamma", gamma),
@@ -549,312 +359,13 @@ def _model(
         "diagonal_limit": as_finite("diagonal_limit", diagonal_limit),
     }
     inner = {name: as_finite(name, value) for name, value in vars(products).items()}
-    arrays = _broadcast(arguments | inner)
+    arrays = broadcast(arguments | inner)
     shape = arrays[0].shape
     gamma, c, a, v, d, *rest = (array.ravel() for array in arrays)
-    with np.errstate(over="ignore"):  # a huge a1 is refused below
-        square = a * a
-    low = v < square * (1 - 1e-9)
-    if np.any(low):
-        raise ValueError(
-            f"nu must be at least a1^2, got nu = {float(v[low][0])!r} and "
-            f"a1 = {float(a[low][0])!r}"
-        )
-    variance = np.maximum(v - square, 0.0) / c
-    return _Model(gamma, c, a / c, variance, d - a), shape, np.stack(rest)
+    return Points.of(gamma, c, a, v, d), shape, np.stack(rest)
 
 
-def _solve(matrix: Arrays, right: Arrays) -> Arrays:
-    """Solve a batch of linear systems, with NaN where a matrix is singular."""
-    try:
-        return np.asarray(np.linalg.solve(matrix, right))
-    except np.linalg.LinAlgError:
-        if len(matrix) == 1:
-            return np.full((1, *right.shape[-2:]), np.nan)
-        half = len(matrix) // 2
-        right = np.broadcast_to(right, (len(matrix), *right.shape[-2:]))
-        parts = (slice(half), slice(half, None))
-        return np.concatenate([_solve(matrix[part], right[part]) for part in parts])
-
-
-def _inverse(matrix: Arrays) -> Arrays:
-    """Invert a batch of 3 by 3 matrices, with NaN where one is singular."""
-    return _solve(matrix, _IDENTITY)
-
-
-def _transpose(matrix: Arrays) -> Arrays:
-    """Transpose a batch of matrices."""
-    return matrix.swapaxes(-1, -2)
-
-
-def _symmetric(entries: Arrays) -> Arrays:
-    """Return the symmetric 3 by 3 matrices with the given six entries."""
-    return entries[..., _POSITION]
-
-
-def _entries(matrix: Arrays) -> Arrays:
-    """Return the six entries of symmetric 3 by 3 matrices."""
-    return matrix[..., _ROW, _COLUMN]
-
-
-def _congruence(matrix: Arrays) -> Arrays:
-    """Return the 6 by 6 matrix of S -> M S M on symmetric S, for symmetric M."""
-    i, j = _ROW[:, None], _COLUMN[:, None]
-    result: Arrays = (
-        matrix[..., i, _ROW] * matrix[..., j, _COLUMN]
-        + matrix[..., i, _COLUMN] * matrix[..., j, _ROW]
-    )
-    result[..., _ROW == _COLUMN] *= 0.5  # counted twice on the diagonal
-    return result
-
-
-def _pencil(model: _Model, tau: Array) -> tuple[Arrays, Arrays, Arrays]:
-    """Return A, E and L with N = E^-1 L, rows scaled by (tau^-1/2, tau^1/2, tau^-1/2).
-
-    N itself holds the large 1/tau in up to four places, E and L do not.
-    """
-    points, shift = len(model.c), model.shift
-    A = np.zeros((points, 3, 3), dtype=model.gamma.dtype)
-    A[:, 0, 0] = model.gamma / tau
-    A[:, 0, 1] = A[:, 1, 0] = model.h - shift
-    A[:, 1, 2] = A[:, 2, 1] = -1.0
-    E = np.zeros((points, 3, 3))
-    E[:, 0, 0] = E[:, 1, 1] = 1.0
-    E[:, 0, 2] = -shift
-    E[:, 2, 2] = tau
-    L = np.zeros((points, 3, 3))
-    L[:, 0, 1] = L[:, 1, 0] = -model.alpha
-    L[:, 2, 0] = -shift
-    L[:, 2, 2] = -1.0
-    return A, E, L
-
-
-def _scaled(R: Arrays, tau: Array) -> Arrays:
-    """Return R in the scaling of :func:`_pencil`; 1/tau undoes it."""
-    root = np.sqrt(tau)
-    rows = np.stack([root, 1 / root, root], axis=-1)
-    scaled: Arrays = R * rows[:, :, None] * rows[:, None, :]
-    return scaled
-
-
-def _tau(R: Arrays) -> Array:
-    """Return the tau that scales R_11 to 1, or leaves it where it is below 1."""
-    return np.asarray(1 / np.maximum(np.abs(R[:, 0, 0]), 1.0))
-
-
-def _equations(
-    R: Arrays, model: _Model, A: Arrays, E: Arrays, L: Arrays
-) -> tuple[Arrays, Arrays]:
-    """Return (A - Sigma(R))^-1, equal to R at the fixed point, and P(R).
-
-    With N = E^-1 L, P = N (I - R N)^-1 = (E - L R)^-1 L.
-    """
-    P = _solve(E - L @ R, L)
-    Sigma = model.c[:, None, None] * P
-    Sigma[:, 0, 0] += model.variance * R[:, 1, 1]
-    Sigma[:, 1, 1] += model.variance * R[:, 0, 0]
-    Sigma[:, 0, 1] += model.variance * R[:, 0, 1]
-    Sigma[:, 1, 0] += model.variance * R[:, 0, 1]
-    return _inverse(A - (Sigma + _transpose(Sigma)) / 2), P
-
-
-def _weights(R: Arrays) -> Array:
-    """Return the sizes against which the six entries of R are measured."""
-    first, second = np.sqrt(np.abs(R[:, 0, 0])), np.sqrt(np.abs(R[:, 1, 1]))
-    third = np.maximum(np.sqrt(np.abs(R[:, 2, 2])), np.abs(R[:, 1, 2]) / second)
-    rows = np.stack([first, second, third], axis=-1)
-    return np.asarray(rows[:, _ROW] * rows[:, _COLUMN])
-
-
-def _newton(R: Arrays, model: _Model) -> tuple[Arrays, Arrays]:
-    """Return the Newton step of the fixed point and its slope in log gamma.
-
-    Both are (points, 6) arrays in units of :func:`_weights`. The derivative of
-    R = (A - Sigma)^-1 is dR = R (dSigma - dA) R, with dP = P dR P in dSigma.
-    """
-    tau = _tau(R)
-    R = _scaled(R, tau)
-    A, E, L = _pencil(model, tau)
-    image, P = _equations(R, model, A, E, L)
-    c, variance = model.c[:, None, None], model.variance[:, None, None]
-    around = _congruence(image)
-    jacobian = np.eye(6) - around @ (c * _congruence(P) + variance * _NOISE)
-    weights = _weights(R)
-    residual = _entries(image - R)
-    forcing = -around[:, :, 0] * A[:, :1, 0]  # dA = gamma E_11 for d log gamma
-    sides = np.stack([residual, forcing], axis=-1) / weights[:, :, None]
-    jacobian *= weights[:, None, :] / weights[:, :, None]
-    solution = _solve(jacobian, sides)
-    return solution[..., 0], solution[..., 1]
-
-
-def _move(R: Arrays, step: Arrays) -> Arrays:
-    """Return R moved by a step in units of its weights, R_11 and R_22 in logarithm."""
-    r = _entries(R)
-    change = step * _weights(R)
-    moved = r + change
-    for k in (0, 3):  # keeps their signs
-        moved[:, k] = r[:, k] * np.exp(change[:, k] / r[:, k])
-    return _symmetric(moved)
-
-
-def _extrapolate(R: Arrays, slope: Arrays, length: Arrays) -> Arrays:
-    """Return R a length in log gamma further, as a power law with this slope.
-
-    That is how R goes with small gamma: the diagonal moves in its logarithm, and the
-    other entries move relative to it.
-    """
-    r, weights = _entries(R), _weights(R)
-    change = slope * weights
-    growth = change[:, [0, 3, 5]] / r[:, [0, 3, 5]]
-    # R_33 may be zero: then it moves as it is.
-    growth[:, 2] = np.where(np.abs(r[:, 5]) > 0.5 * weights[:, 5], growth[:, 2], 0.0)
-    rate = (growth[:, _ROW] + growth[:, _COLUMN]) / 2
-    length = length[:, None]
-    return _symmetric((r + (change - rate * r) * length) * np.exp(rate * length))
-
-
-def _size(step: Arrays) -> Array:
-    """Return the largest entry of each step, infinite where it is not a number."""
-    size = np.max(np.abs(step), axis=-1)
-    return np.where(np.isfinite(size), size, np.inf)
-
-
-def _damped(model: _Model, steps: int) -> Arrays:
-    """Return R after some steps of damped iteration from A^-1, where Sigma is 0."""
-    A, _, _ = _pencil(model, np.ones_like(model.c))  # not scaled
-    R = _inverse(A)
-    for _ in range(steps):
-        tau = _tau(R)
-        image, _ = _equations(_scaled(R, tau), model, *_pencil(model, tau))
-        R = (R + _scaled(image, 1 / tau)) / 2
-    return R
-
-
-def _iterate(R: Arrays, model: _Model, steps: int) -> tuple[Arrays, NDArray[np.bool_]]:
-    """Take Newton steps, of size 2 at most, until one is below the tolerance.
-
-    Returns R and which points got there.
-    """
-    R, done = R.copy(), np.zeros(len(R), dtype=bool)
-    active = np.arange(len(R))
-    for _ in range(steps):
-        step, _ = _newton(R[active], model.at(active))
-        size = _size(step)
-        R[active] = _move(R[active], step * np.minimum(1, 2 / size)[:, None])
-        done[active] = size < _TOLERANCE
-        active = active[(size >= _TOLERANCE) & np.isfinite(size)]
-        if len(active) == 0:
-            break
-    return R, done
-
-
-def _continue(R: Arrays, model: _Model, here: Arrays, goal: Arrays) -> Arrays:
-    """Follow the fixed point from log gamma = here to log gamma = goal.
-
-    Each point goes straight there at a stride of its own: an extrapolation is kept when
-    Newton's first correction is small and its last one negligible, and tried again at
-    half the stride otherwise. A point that gets lost turns into NaN.
-    """
-    R, here = R.copy(), here.copy()
-    _, slope = _newton(R, model._replace(gamma=np.exp(here)))
-    stride = np.full(len(R), 0.5)
-    active = np.flatnonzero(here != goal)
-    while len(active):
-        way = goal[active] - here[active]
-        share = np.minimum(1, stride[active] / np.abs(way))
-        there = np.where(share == 1, goal[active], here[active] + share * way)
-        there_model = model.at(active)._replace(gamma=np.exp(there))
-        trial = _extrapolate(R[active], slope[active], share * way)
-        step, _ = _newton(trial, there_model)
-        kept = _size(step) < 0.3
-        for _ in range(3):
-            trial = _move(trial, np.where(kept[:, None], step, 0.0))
-            step, new_slope = _newton(trial, there_model)
-        kept &= _size(step) < 1e-6
-        R[active[kept]], here[active[kept]] = trial[kept], there[kept]
-        slope[active[kept]] = new_slope[kept]
-        stride[active] *= np.where(kept, 2.0, 0.5)
-        lost = stride[active] < 1e-6 * np.abs(way)
-        R[active[lost]] = np.nan
-        active = active[(here[active] != goal[active]) & ~lost]
-    return R
-
-
-def _fixed_point(model: _Model) -> tuple[Arrays, Arrays]:
-    """Return R and its slope in log gamma, in units of :func:`_weights`.
-
-    Raises ConvergenceError where R is not found.
-    """
-    with np.errstate(all="ignore"):  # a point that runs away is caught below
-        R, found = _iterate(_damped(model, 8), model, 30)
-        stalled = ~(found & (R[:, 0, 0] > 0) & (R[:, 1, 1] < 0))
-        if np.any(stalled):
-            R[stalled] = _from_above(model.at(stalled))
-        step, slope = _newton(R, model)
-    # R_11 falls with gamma; only where numbers underflow does it not.
-    _require((_size(step) <= _TOLERANCE) & (slope[:, 0] < 0), model)
-    return R, slope
-
-
-def _from_above(model: _Model) -> Arrays:
-    """Return R followed down from a gamma above the eigenvalues of A^T A / n."""
-    edge = (1 + np.sqrt(model.c)) ** 2
-    size = edge * ((np.abs(model.alpha) * edge + np.abs(model.h)) ** 2 + model.variance)
-    above = model._replace(gamma=np.maximum(model.gamma, size))
-    R, _ = _iterate(_damped(above, 30), above, 8)
-    R = _continue(R, model, np.log(above.gamma), np.log(model.gamma))
-    return _iterate(R, model, 8)[0]
-
-
-def fixed_point(
-    gamma: float, aspect_ratio: float, a1: float, nu: float, h: float
-) -> Array:
-    """Return the 3 by 3 matrix R of section 4 at one point, in the plain pencil.
-
-    Parameters
-    ----------
-    gamma, aspect_ratio, a1, nu : float
-        As in :func:`attention_error`.
-    h : float
-        What is left on the diagonal beside the linear part.
-
-    Returns
-    -------
-    ndarray of float64, shape (3, 3)
-
-    Raises
-    ------
-    ValueError, ConvergenceError
-        As in :func:`attention_error`.
-
-    Examples
-    --------
-    >>> fixed_point(1.0, 0.5, 0.0, 1.0, 0.0).shape
-    (3, 3)
-    """
-    model, _, _ = _model(gamma, aspect_ratio, a1, nu, h + a1, InnerProducts())
-    R, _ = _fixed_point(model)
-    # The pencil may have exchanged k for k + h q, see _Model.shift.
-    back = np.eye(3)
-    back[2, 0] = float(model.shift[0])
-    return np.asarray(back @ R[0] @ back.T)
-
-
-def _require(found: NDArray[np.bool_], model: _Model) -> None:
-    """Raise a ConvergenceError unless the fixed point is found at every point."""
-    failed = np.flatnonzero(~found)
-    if len(failed):
-        gamma, c, alpha, variance, h = (x[failed[0]] for x in model)
-        a1 = alpha * c
-        raise ConvergenceError(
-            f"no fixed point found at gamma = {gamma:.6g}, aspect_ratio = {c:.6g}, "
-            f"a1 = {a1:.6g}, nu = {c * variance + a1 * a1:.6g}, diagonal_limit = "
-            f"{h + a1:.6g}"
-        )
-
-
-def _label_form(model: _Model, inner: Array) -> tuple[Array, Array]:
+def _label_form(points: Points, inner: Array) -> tuple[Array, Array]:
     """Return the limit of y^T Q y / n and its derivative in log gamma.
 
     T = mu^T P mu, with P that of W = I + w_K w_Q^T. Relative to W = I this adds
@@ -865,41 +376,36 @@ def _label_form(model: _Model, inner: Array) -> tuple[Array, Array]:
     T = (mu^T mu) N G + V^T (I - C M)^-1 C V.
     """
     mu_mu, mu_k, mu_q, k_k, q_q, k_q = inner
-    R, slope = _fixed_point(model)
-    tau = _tau(R)
-    R = _scaled(R, tau)
-    _, E, L = _pencil(model, tau)
-    dR = _symmetric(slope * _weights(R))
-
-    inverse = _inverse(E - L @ R)  # N = E^-1 L
-    G, P = _transpose(inverse @ E), inverse @ L
+    tau, R, dR, E, L = scaled_solution(points)
+    inverted = inverse(E - L @ R)  # N = E^-1 L
+    G, P = transpose(inverted @ E), inverted @ L
     H = G @ R
-    dG, dH, dP = G @ dR @ P, G @ dR @ _transpose(G), P @ dR @ P
+    dG, dH, dP = G @ dR @ P, G @ dR @ transpose(G), P @ dR @ P
     weights = np.stack([mu_q, mu_k], axis=-1)[:, :, None]
     V, dV = weights * G[:, :2], weights * dG[:, :2]
     norms = np.stack([q_q, k_q, k_q, k_k], axis=-1).reshape(-1, 2, 2)
     M, dM = norms * H[:, :2, :2], norms * dH[:, :2, :2]
-    C = -model.alpha[:, None, None] * np.array([[0.0, 1.0], [1.0, 0.0]])
-    B = _solve(np.eye(2) - C @ M, C)
+    C = -points.alpha[:, None, None] * np.array([[0.0, 1.0], [1.0, 0.0]])
+    B = solve_linear(np.eye(2) - C @ M, C)
     dB = B @ dM @ B
     snr = mu_mu[:, None, None]
-    cross = _transpose(dV) @ B @ V
-    T = snr * P + _transpose(V) @ B @ V
-    dT = snr * dP + _transpose(V) @ dB @ V + cross + _transpose(cross)
+    cross = transpose(dV) @ B @ V
+    T = snr * P + transpose(V) @ B @ V
+    dT = snr * dP + transpose(V) @ dB @ V + cross + transpose(cross)
 
     # Y = (R^-1 - T)^-1 without inverting R.
-    F = _inverse(_IDENTITY - R @ T)
+    F = inverse(np.eye(3) - R @ T)
     Y = F @ R
-    dY = F @ dR @ _transpose(F) + Y @ dT @ Y
+    dY = F @ dR @ transpose(F) + Y @ dT @ Y
     return Y[:, 0, 0] / tau, dY[:, 0, 0] / tau
 
 
-def _attention_error(model: _Model, inner: Array) -> Array:
+def _attention_error(points: Points, inner: Array) -> Array:
     """Return -gamma^2 d/dgamma of y^T Q y / n."""
     with np.errstate(all="ignore"):  # what overflows is caught below
-        _, slope = _label_form(model, inner)
-        error = -model.gamma * slope
+        _, slope = _label_form(points, inner)
+        error = -points.gamma * slope
     clipped = np.clip(error, 0.0, 1.0)
     # More than rounding outside [0, 1] would mean a wrong root.
-    _require(np.abs(error - clipped) <= _TOLERANCE, model)
+    require(np.abs(error - clipped) <= TOLERANCE, points)
     return clipped
