@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interpolation_error.claims import STATISTICS, verdicts
+from interpolation_error.claims import STATISTICS, Point, _between, judge, verdicts
 from interpolation_error.claims_table import markdown, rows
 from interpolation_error.curve import Curve
 from interpolation_error.setting import Setting
@@ -126,6 +126,47 @@ def test_the_share_of_a_region_decides(share, verdict):
     assert (found["holds"], found["fails"], found["theory"]) == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.parametrize("share", [0.75, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("points", [5, 10, 20, 40, 100])
+def test_what_the_share_leaves_may_fail(share, points):
+    setting = Setting("regression", tokens=64, dimension=16, snr=1.0, gamma=1.0)
+
+    def verdict(holds, fails):
+        levels = [1.0] * holds + [-1.0] * fails + [0.0] * (points - holds - fails)
+        draws = 0.01 * np.random.default_rng(0).standard_normal(40)
+        found = [
+            Point("a", "b", [setting], x + draws - draws.mean(), math.nan, 1.0)
+            for x in levels
+        ]
+        return judge({"claimed": {"above": 0.0}, "share": share}, found)["verdict"]
+
+    percent = round(100 * share)
+    needed = -(-percent * points // 100)
+    allowed = (100 - percent) * points // 100
+    assert verdict(needed, points - needed) == "supported"
+    assert verdict(0, allowed) == "undecided"
+    assert verdict(points - allowed - 1, allowed + 1) == "contradicted"
+
+
+def test_edges_of_a_region_are_inside_whatever_their_sign():
+    for low, value, high, inside in (
+        (-1, -1, 1, True),
+        (-1, -0.5, -0.5, True),
+        (-1, -0.4, -0.5, False),
+        (0, 0, 1, True),
+        (0.1, 0.1 * (1 - 1e-12), 1, True),
+        (0.1, 0.0999, 1, False),
+    ):
+        assert _between(low, value, high) is inside
+
+
+def test_a_curve_without_weights_has_no_alignment():
+    found = judged(
+        pair(np.full(4, 0.9)), BELOW, {"below": 0.0}, where={"alignment": [-1, 1]}
+    )
+    assert (found["verdict"], found["points"]) == ("not tested", 0)
+
+
 def test_a_region_is_where_it_says():
     mixed = pair(np.array([0.9, 0.9, 1.1, 1.1]))
     for where, verdict in (([0.1, 1], "supported"), ([2, 9], "contradicted")):
@@ -232,6 +273,30 @@ def test_a_difference_between_panels(there, verdict):
         curves[panel, "other"] = other, limit
     how = {"kind": "between_panels", "against": "other", "other_panel": "b"}
     assert judged(figure(curves), how, {"above": 0.0})["verdict"] == verdict
+
+
+def test_panels_are_compared_where_both_have_points():
+    spec, files = pair(np.array([0.9, 0.8, 0.7, 0.6]))
+    there, more = pair(np.array([0.9, 0.8, 0.9, 0.8]))
+    for one in there["series"]:
+        one["panel"] = "b"
+        one["curve_spec"] = {**one["curve_spec"], "sweep": [["snr", [0.5, 2.0, 4.0]]]}
+        one["prediction"] = one["prediction"].replace("a/", "b/")
+        one["simulation"] = [path.replace("a/", "b/") for path in one["simulation"]]
+    for path, arrays in more.items():
+        if path == "theory.h5":
+            for name, values in arrays.items():
+                files[path][name.replace("a/", "b/")] = values[[0, 2, 3]]
+        else:
+            files[path.replace("a/", "b/")] = {"number": arrays["number"][:, [0, 2, 3]]}
+    spec["series"] += there["series"]
+    how = {"kind": "between_panels", "against": "other", "other_panel": "b"}
+    found = judged((spec, files), how, {"above": 0.0})
+    assert [one["x"] for one in found["details"]] == [0.5, 2.0, 4.0]
+    assert found["details"][1]["estimate"] == pytest.approx(math.log(9 / 7), abs=0.02)
+    # A preset may have cut the other panel's curve.
+    spec["series"] = [one for one in spec["series"] if one != there["series"][0]]
+    assert judged((spec, files), how, {"above": 0.0})["verdict"] == "not tested"
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,18 @@ def claim(document):
             "claims.random_inputs.regions.whole map: the statistic distance is of",
         ),
         (
+            lambda d: claim(d)["regions"]["whole map"].update(
+                where={"alignment": [0, 1]}
+            ),
+            "claims.random_inputs.regions.whole map.where.alignment: curve ",
+        ),
+        (
+            lambda d: d["claims"]["approach_to_the_limit"]["statistic"].update(
+                kind="gain"
+            ),
+            "claims.approach_to_the_limit.regions.aligned, strong signal: gain takes",
+        ),
+        (
             lambda d: claim(d)["statistic"].update(against="none"),
             "claims.random_inputs.regions.whole map: panel map has no curve 'none';",
         ),

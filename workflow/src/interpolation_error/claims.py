@@ -27,7 +27,6 @@ from interpolation_error.tables import CONFIDENCE, combine, jackknife_slopes
 
 Array = NDArray[np.float64]
 
-VERDICTS = ("supported", "contradicted", "undecided", "not tested")
 Verdict = Mapping[str, Any]
 """What :func:`verdicts` says of one region of one claim."""
 
@@ -64,6 +63,11 @@ class Measured(NamedTuple):
     finite_size: Array
     x: tuple[float, ...]
     files: tuple[str, ...]
+
+    def where(self, place: int) -> tuple[int, float]:
+        """Return the row of a point and the value that is swept."""
+        row, column = divmod(place, self.shape[1])
+        return row, self.x[column]
 
 
 class Point(NamedTuple):
@@ -227,7 +231,11 @@ def _between_panels(asked: Question) -> Iterator[Found]:
     """Yield ln(E / E_other) in another panel less that here, point by point."""
     there = asked.figure[asked.how["other_panel"]]
     far = asked._replace(mine=there[asked.mine.curve], panel=there)
-    for here, other in zip(_log_ratio(asked), _log_ratio(far), strict=True):
+    # A preset may leave other points of the one panel than of the other.
+    others = {far.mine.where(one.places[0]): one for one in _log_ratio(far)}
+    for here in _log_ratio(asked):
+        if (other := others.get(asked.mine.where(here.places[0]))) is None:
+            continue
         common = min(len(here.draws), len(other.draws))
         difference = other.draws[:common] - here.draws[:common]
         yield Found(here.places, difference, other.predicted - here.predicted)
@@ -324,17 +332,17 @@ def points(
     found = []
     for name in region["panels"]:
         panel = panels.get(name, {})
-        needed = {how["against"]} if "against" in how else set()
-        lacking = needed - set(panel)
-        if lacking or how.get("other_panel", name) not in panels:
-            continue
+        other_panel = panels.get(how.get("other_panel", name), {})
+        against = {how["against"]} if "against" in how else set()
         for curve in region["curves"]:
-            if curve not in panel:
+            # A preset may have cut any of them.
+            needed = {curve} | against
+            if not (needed <= set(panel) and needed <= set(other_panel)):
                 continue
             mine = panel[curve]
             for one in STATISTICS[how["kind"]](Question(mine, panel, panels, how)):
                 settings = [mine.settings[place] for place in one.places]
-                x = mine.x[one.places[-1] % mine.shape[1]]
+                _, x = mine.where(one.places[-1])
                 point = Point(
                     *(name, curve, settings, one.draws, float(one.predicted), x)
                 )
@@ -356,8 +364,15 @@ def _inside(point: Point, parameter: str, where: Mapping[str, Sequence[float]]) 
         values["alignment"] = setting.weights.key.alignment
     values[parameter] = point.x
     return all(
-        low * (1 - 1e-9) <= values[name] <= high * (1 + 1e-9)
+        name in values and _between(low, values[name], high)
         for name, (low, high) in where.items()
+    )
+
+
+def _between(low: float, value: float, high: float) -> bool:
+    """Return whether a value lies between two others, up to rounding."""
+    return low <= value <= high or any(
+        math.isclose(value, edge, rel_tol=1e-9) for edge in (low, high)
     )
 
 
@@ -398,11 +413,12 @@ def judge(claim: Mapping[str, Any], found: Sequence[Point]) -> dict[str, Any]:
     high = claim["claimed"].get("below", math.inf)
     details = [_point(point, len(found), low, high) for point in found]
     outcomes = [one["outcome"] for one in details]
-    holds, fails = (outcomes.count(word) / len(found) for word in ("holds", "fails"))
-    share = claim["share"]
-    if holds >= share:
+    holds, fails = outcomes.count("holds"), outcomes.count("fails")
+    # In points, and rounded: 1 - 0.9 is less than 0.1 in binary.
+    needed = round(claim["share"] * len(found), 9)
+    if holds >= needed:
         verdict = "supported"
-    elif fails > 1 - share:
+    elif fails > round(len(found) - needed, 9):
         verdict = "contradicted"
     else:
         verdict = "undecided"
@@ -420,8 +436,8 @@ def judge(claim: Mapping[str, Any], found: Sequence[Point]) -> dict[str, Any]:
         "high": center + half,
         "points": len(found),
         "draws": draws,
-        "holds": holds,
-        "fails": fails,
+        "holds": holds / len(found),
+        "fails": fails / len(found),
         "open": outcomes.count("open") / len(found),
         "theory": sum(low < x < high for x in limits) / len(limits) if limits else None,
         "theory_estimate": float(np.mean(limits)) if limits else None,

@@ -18,6 +18,8 @@ from interpolation_error.study import DIRECTIONS, THEORIES
 
 PLACES = ("gamma", "snr", "tokens", "dimension", "aspect_ratio", "alignment")
 """What a region of a claim may be bounded by, beside what its panels sweep."""
+LOGARITHMS = ("log_ratio", "gain", "gap_change", "between_panels")
+"""Statistics of quantities that are positive."""
 
 
 def read_claims(root: Path) -> dict[str, Any]:
@@ -111,13 +113,20 @@ def _check_region(
             raise ConfigurationError(
                 f"{where}: there is no panel {panel!r}; allowed: {', '.join(panels)}"
             )
-        quantity = QUANTITIES[panels[panel].get("quantity", "error")]
+        shown = panels[panel].get("quantity", "error")
+        quantity = QUANTITIES[shown]
         if (statistic["kind"] == "distance") != (quantity.measure == "spectrum"):
             raise ConfigurationError(
                 f"{where}: the statistic distance is of panels of a density, and only "
-                f"of them; {panel} is of {panels[panel].get('quantity', 'error')}"
+                f"of them; {panel} is of {shown}"
             )
-        curves = {*(panels[panel].get("curves") or figure["curves"])}
+        if statistic["kind"] in LOGARITHMS and shown == "shortfall":
+            raise ConfigurationError(
+                f"{where}: {statistic['kind']} takes logarithms, and a shortfall, as "
+                f"panel {panel} shows it, may be negative"
+            )
+        defined = panels[panel].get("curves") or figure["curves"]
+        curves = {*defined}
         curves |= {"regression"} if quantity.against_regression else set()
         against = claim["statistic"].get("against")
         for curve in [*region["curves"], *([against] if against else [])]:
@@ -125,4 +134,11 @@ def _check_region(
                 raise ConfigurationError(
                     f"{where}: panel {panel} has no curve {curve!r}; "
                     f"allowed: {', '.join(sorted(curves))}"
+                )
+        bounded = "alignment" in (region.get("where") or {})
+        swept = panels[panel]["sweep"]["parameter"]
+        for curve in region["curves"] if bounded and swept != "alignment" else ():
+            if not (defined.get(curve) or {}).get("weights"):
+                raise ConfigurationError(
+                    f"{where}.where.alignment: curve {curve!r} has no weights"
                 )

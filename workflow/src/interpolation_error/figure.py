@@ -11,7 +11,6 @@ import numpy as np
 from interpolation_error.curve import Curve
 from interpolation_error.setting import Setting
 
-KINDS = ("sweep", "map", "histogram")
 SIZES = ("tokens", "dimension", "size")
 SYMBOLS = {
     "gamma": "γ",
