@@ -331,6 +331,14 @@ def test_a_shortfall_is_of_the_limit():
     assert found["estimate"] == pytest.approx(-0.5, abs=0.05)
 
 
+def test_a_shortfall_that_changes_sign_has_no_exponent():
+    limit = np.full(4, 0.5)
+    draws = limit - noisy(np.ones(4)) * np.array([-0.1, 0.1, 0.05, 0.02])
+    spec = figure({("a", "mine"): (draws, limit)}, quantity="shortfall")
+    found = judged(spec, {"kind": "slope"}, {"below": 0.0})
+    assert found["verdict"] == "not tested"
+
+
 def test_a_residual_may_be_of_the_theory_at_finite_size():
     limit = np.array([0.8, 0.6, 0.4, 0.2])
     spec, files = figure({("a", "mine"): (noisy(0.9 * limit), limit)})

@@ -127,3 +127,14 @@ def test_a_fit_stands_at_every_point_of_its_row():
     table = tabulate([one])
     np.testing.assert_allclose(table["slope"], 0.5)
     assert (table["slope_low"] <= table["slope_high"]).all()
+
+
+def test_means_that_change_sign_have_no_exponent():
+    x = np.array([1.0, 2.0, 4.0])
+    draws = np.array([[-0.2, 0.1, 0.1], [-0.1, 0.2, 0.1], [-0.3, 0.1, 0.2]])
+    assert np.isnan(power_law(x, draws)).all()
+    assert np.isnan(power_law(x, -draws)).all()
+    # Positive on the whole, but not without the second draw.
+    draws = np.array([[-0.1, 0.1, 0.1], [0.5, 0.2, 0.1], [-0.1, 0.1, 0.2]])
+    assert np.isnan(power_law(x, draws)).all()
+    assert np.isfinite(power_law(x, draws + 1)).all()

@@ -269,7 +269,8 @@ def _slope(asked: Question) -> Iterator[Found]:
     for row in range(rows):
         places = range(row * values, (row + 1) * values)
         slopes = jackknife_slopes(np.array(mine.x), draws[:, row])
-        yield Found(places, slopes, math.nan)
+        if np.isfinite(slopes).all():
+            yield Found(places, slopes, math.nan)
 
 
 STATISTICS: Mapping[str, Callable[[Question], Iterator[Found]]] = {

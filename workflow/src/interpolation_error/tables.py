@@ -183,7 +183,7 @@ def expected_share(replicates: int, standard_errors: float = 3.0) -> float:
 def power_law(x: Array, draws: Array) -> tuple[float, float, float]:
     r"""Return the exponent of a power law and its 95 % interval.
 
-    Least squares of :math:`\log |\bar q|` on :math:`\log x`, where :math:`\bar q` is
+    Least squares of :math:`\log \bar q` on :math:`\log x`, where :math:`\bar q` is
     the mean over draws; the interval is Student's t of the jackknife over draws, which
     share their noise from one x to the next.
 
@@ -197,6 +197,7 @@ def power_law(x: Array, draws: Array) -> tuple[float, float, float]:
     Returns
     -------
     slope, low, high : float
+        NaN as :func:`jackknife_slopes`.
 
     Raises
     ------
@@ -228,6 +229,8 @@ def jackknife_slopes(x: Array, draws: Array) -> Array:
     Returns
     -------
     ndarray, shape (replicates,)
+        NaN where a mean, with or without one of the draws, is not positive: such
+        numbers follow no power law that could be seen.
 
     Raises
     ------
@@ -247,8 +250,10 @@ def jackknife_slopes(x: Array, draws: Array) -> Array:
         )
     others = (draws.sum(axis=0) - draws) / (replicates - 1)
     means = np.vstack([draws.mean(axis=0), others])
+    if means.min() <= 0:
+        return np.full(replicates, np.nan)
     centred = np.log(x) - np.log(x).mean()
-    slopes = np.log(np.abs(means)) @ centred / (centred @ centred)
+    slopes = np.log(means) @ centred / (centred @ centred)
     pseudo: Array = replicates * slopes[0] - (replicates - 1) * slopes[1:]
     return pseudo
 
