@@ -412,3 +412,28 @@ def test_every_statistic_is_in_the_words_of_the_table():
     table = rows(found)
     assert len(table) == len(found)
     assert {"claim", "region", "verdict", "estimate", "tokens_largest"} <= set(table)
+
+
+def test_the_table_tells_the_paper_from_what_is_beyond():
+    found = [
+        {**judged(pair(np.full(4, ratio)), BELOW, {"below": 0}), "paper": paper}
+        for ratio, paper in ((0.9, "beyond"), (0.9, "Theorem 1"), (1.1, "Lemma 1"))
+    ]
+    page = markdown(found, "figures/{figure}.png")
+    first, second = page.split("### ")[1:]
+    assert first.startswith("Statements of the paper: 1 supported, 1 contradicted\n")
+    assert first.count("| **") == 2
+    assert second.startswith("Statements beyond the paper: 1 supported\n")
+    assert "Statements of" not in markdown(found[:1], "figures/{figure}.png")
+
+
+def test_theory_says_nothing_where_both_sides_have_one_limit():
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    curves = {("a", "mine"): (noisy(limit * 1.2), limit)}
+    curves["a", "other"] = noisy(limit, seed=1), limit
+    for claimed in ({"below": 0.05}, {"above": -0.05, "below": 0.05}):
+        page = markdown([judged(figure(curves), BELOW, claimed)], "{figure}")
+        cells = [cell.strip() for cell in page.splitlines()[-1].split("|")]
+        assert "100%" not in cells
+    other = markdown([judged(pair(np.full(4, 0.9)), BELOW, {"below": 0})], "{figure}")
+    assert "100%" in [cell.strip() for cell in other.splitlines()[-1].split("|")]

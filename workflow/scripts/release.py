@@ -19,7 +19,7 @@ AGREEMENT = ("linear_regression", "nonlinear_attention")
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Copy what the run made beside the definitions, and put its tables into README."""
+    """Copy what the run made beside the definitions, and its tables into documents."""
     config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     loaded = configuration.load({**config, "preset": "paper"}, ROOT, "config")
     folder = loaded.results / "paper"
@@ -39,21 +39,22 @@ def main(arguments: argparse.Namespace) -> None:
             name, pd.read_csv(folder / "tables" / f"{name}.csv"), ("panel", "curve")
         )
     ]
-    readme = (ROOT / "README.md").read_text("utf-8")
     agreement = tabulate(rows, HEADERS, tablefmt="github", floatfmt=".0%")
-    readme = between(readme, "agreement", agreement)
-    pictures = re.sub(r"\(figures/(\w+)\.png\)", r"(figures/\1/reference.png)", page)
-    readme = between(readme, "claims", pictures.strip())
-    (ROOT / "README.md").write_text(readme, "utf-8")
+    pictures = r"(../figures/\1/reference.png)"
+    page = re.sub(r"\(figures/(\w+)\.png\)", pictures, page)
+    replace("README.md", "agreement", agreement)
+    replace("docs/verdicts.md", "claims", page.strip())
 
 
-def between(text: str, name: str, content: str) -> str:
-    """Return a text with other content between the marks of a name."""
+def replace(document: str, name: str, content: str) -> None:
+    """Put other content between the marks of a name in a document."""
+    text = (ROOT / document).read_text("utf-8")
     begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
     if begin not in text or end not in text:
-        raise ValueError(f"README.md: lacks the marks of {name}")
+        raise ValueError(f"{document}: lacks the marks of {name}")
     head, _, rest = text.partition(begin)
-    return head + begin + content + end + rest.partition(end)[2]
+    new = head + begin + content + end + rest.partition(end)[2]
+    (ROOT / document).write_text(new, "utf-8")
 
 
 if __name__ == "__main__":

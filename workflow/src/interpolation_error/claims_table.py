@@ -13,16 +13,20 @@ HEAD = """\
 Each point of a region is judged by its 95 % interval over draws, widened for the number
 of points in the region (Bonferroni). The region supports a statement if it holds at the
 claimed share of the points, contradicts it if it fails at more than that share leaves,
-and is undecided otherwise. *Estimate* is the mean of the statistic over the points with
-its 95 % interval; *theory* the share of points at which the limit itself lies as
-claimed. A difference of 0.1 between logarithms is about one of 10 %.
+and is undecided otherwise: where it is undecided and 0 % fails, the draws are too few,
+and nothing speaks against the statement. *Estimate* is the mean of the statistic over
+the points with its 95 % interval; *theory* the share of points at which the limit
+itself lies as claimed, left out where both sides have one and the same limit. A
+difference of 0.1 between logarithms is about one of 10 %.
 """
+SECTIONS = {False: "Statements of the paper", True: "Statements beyond the paper"}
+VERDICTS = ("supported", "contradicted", "undecided", "not tested")
 
 MEASURES = {
     "log_ratio": "ln of E over that of {against}",
     "gain": "ln of the fall of E since the first value{less}",
     "gap_change": "fall of ln of E over that of {against} since the first value",
-    "between_panels": "ln of E over that of {against} at p/n > 1, less that here",
+    "between_panels": "ln of E over that of {against} in {other}, less that here",
     "residual": "simulation over {theory}, less 1",
     "distance": "largest distance of distribution functions",
     "slope": "exponent of p",
@@ -70,6 +74,39 @@ def markdown(verdicts: Sequence[Verdict], figures: str) -> str:
     -------
     str
     """
+    parts = [HEAD]
+    for is_beyond, title in SECTIONS.items():
+        chosen = [one for one in verdicts if (one["paper"] == "beyond") is is_beyond]
+        if chosen:
+            parts += [f"### {title}: {counted(chosen)}\n", _table(chosen, figures)]
+    return "\n".join(parts)
+
+
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """Return how often each verdict was found, in words.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        As :func:`interpolation_error.claims.verdicts` returns them.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> counted([{"verdict": "undecided"}, {"verdict": "supported"}])
+    '1 supported, 1 undecided'
+    """
+    found = [one["verdict"] for one in verdicts]
+    return ", ".join(
+        f"{found.count(word)} {word}" for word in VERDICTS if word in found
+    )
+
+
+def _table(verdicts: Sequence[Verdict], figures: str) -> str:
+    """Return verdicts as a table, with a statement at the first of its regions."""
     table = []
     previous = None
     for one in verdicts:
@@ -85,7 +122,7 @@ def markdown(verdicts: Sequence[Verdict], figures: str) -> str:
             }
         )
     body = tabulate(table, headers="keys", tablefmt="github", disable_numparse=True)
-    return f"{HEAD}\n{body}\n"
+    return f"{body}\n"
 
 
 def _numbers(one: Verdict) -> dict[str, str]:
@@ -99,7 +136,9 @@ def _numbers(one: Verdict) -> dict[str, str]:
     )
     if one["verdict"] == "not tested":
         return dict.fromkeys((*empty, "sizes"), "")
-    theory = "" if one["theory"] is None else f"{one['theory']:.0%}"
+    # A ratio of one limit to itself says nothing of the statement.
+    same = one["statistic"]["kind"] == "log_ratio" and one["theory_estimate"] == 0
+    theory = "" if one["theory"] is None or same else f"{one['theory']:.0%}"
     sizes = [_range(one[name]) for name in ("tokens", "dimension")]
     return {
         "statistic: claimed": f"{measure(one)}: {claimed(one)}",
@@ -118,7 +157,10 @@ def measure(one: Verdict) -> str:
     against = str(how.get("against", "")).replace("_", " ")
     less = f", less that of {against}" if against else ""
     theory = how.get("theory", "limit").replace("_", "-")
-    return MEASURES[how["kind"]].format(against=against, less=less, theory=theory)
+    other = str(how.get("other_panel", "")).replace("_", " ")
+    return MEASURES[how["kind"]].format(
+        against=against, less=less, theory=theory, other=other
+    )
 
 
 def claimed(one: Verdict) -> str:
