@@ -70,8 +70,9 @@ COMMAND = """
 import os, sys
 del sys.argv[0]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
+from pathlib import Path
 from _job import command
-print(command())
+print(command(Path("me/results")))
 """
 """Says what a script that is called so would write."""
 
@@ -79,7 +80,10 @@ print(command())
 def test_the_command_of_a_job_holds_no_place(tmp_path):
     script = SCRIPTS / "simulate_curve.py"
     elsewhere = tmp_path / "me/results/cache/simulation/a b-1.h5"
+    weights = tmp_path / "me/results/cache/weights/minilm/model.safetensors"
+    own = tmp_path / "me/cache/secret/model.safetensors"
     arguments = ["--spec", '{"file": "/home/me/x"}', "--output", str(elsewhere)]
+    arguments += ["--weights", str(weights), "--dataset", str(own)]
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, str(script), *arguments],
         capture_output=True,
@@ -89,5 +93,7 @@ def test_the_command_of_a_job_holds_no_place(tmp_path):
     )
     assert done.stdout.strip() == (
         "python workflow/scripts/simulate_curve.py --spec SPEC "
-        "--output 'results/cache/simulation/a b-1.h5'"
+        "--output 'results/cache/simulation/a b-1.h5' "
+        "--weights results/cache/weights/minilm/model.safetensors "
+        "--dataset model.safetensors"
     )

@@ -57,25 +57,28 @@ def write_json(path: Path, content: dict) -> None:
         draft.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def command() -> str:
+def command(results: Path) -> str:
     """Return the command that this process is, without any place of this machine.
 
-    The specification is left out as SPEC: it is an attribute of what is made.
+    The specification is left out as SPEC: it is an attribute of what is made. A file
+    that is neither the project's nor in its results folder is named without its place.
     """
     words = [sys.argv[0], *sys.argv[1:]]
     for place, word in enumerate(words):
         if words[place - 1] == "--spec":
             words[place] = "SPEC"
         elif os.sep in word:
-            words[place] = _below(Path(word).resolve())
+            words[place] = _below(Path(word).resolve(), results.resolve())
     return shlex.join(["python", *words])
 
 
-def _below(path: Path) -> str:
+def _below(path: Path, results: Path) -> str:
     """Return a path below the project; a results folder elsewhere is its results."""
     if path.is_relative_to(ROOT):
         return path.relative_to(ROOT).as_posix()
-    return Path("results", *path.parts[-3:]).as_posix()
+    if path.is_relative_to(results):
+        return Path("results", path.relative_to(results)).as_posix()
+    return path.name
 
 
 def peak_memory() -> int:
@@ -111,7 +114,7 @@ class Stopwatch:
                 "peak_memory_mb": peak_memory(),
                 "machine": provenance.machine(),
                 "python": platform.python_version(),
-                "command": command(),
+                "command": command(array.parents[2]),
                 "git": provenance.git_state(ROOT),
                 "sha256": file_digest(array),
             },
