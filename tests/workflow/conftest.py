@@ -58,13 +58,14 @@ class Clone:
         """Run Snakemake here and return the finished process, output as text."""
         return subprocess.run(**self._command(*arguments, **options), timeout=240)
 
-    def script(self, name, *arguments):
-        """Run one of the scripts here and return the finished process."""
-        command = [sys.executable, f"workflow/scripts/{name}.py", *arguments]
+    def script(self, name, *arguments, folder=None):
+        """Run one of the scripts here, or from a folder, and return the process."""
+        script = self.folder / f"workflow/scripts/{name}.py"
+        command = [sys.executable, str(script), *arguments]
         environment = dict(os.environ, COLUMNS="200")
         return subprocess.run(
             command,
-            cwd=self.folder,
+            cwd=folder or self.folder,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,6 +16,27 @@ def test_nothing_of_a_finished_run_is_listed(clone):
     assert done.stdout.startswith("0 files, 0.0 MB could be removed")
 
 
+def test_scripts_find_the_run_from_any_folder(clone, tmp_path):
+    for name, words in (
+        ("prune", "0 files, 0.0 MB could be removed"),
+        ("cost", "Measured, of the jobs whose arrays are in results:"),
+        ("summarize", "Verdicts on statements and regions: "),
+    ):
+        preset = [] if name == "prune" else ["--preset", "miniature"]
+        done = clone.script(name, *preset, folder=tmp_path)
+        assert done.returncode == 0, done.stdout
+        assert words in done.stdout
+
+
+def test_no_reference_is_taken_from_a_run_that_is_not_whole(clone):
+    before = clone.folder / "figures/claims.csv"
+    kept = before.read_bytes()
+    done = clone.script("release")
+    assert done.returncode != 0
+    assert done.stdout == "error: results/paper/claims.csv is missing; run: make\n"
+    assert before.read_bytes() == kept
+
+
 def test_what_no_figure_names_is_removed_unless_a_run_is_at_work(clone):
     before = cached(clone)
     clone.replace(

@@ -1,4 +1,4 @@
-"""What scripts about a finished run share: its plan, from wherever they are called."""
+"""What scripts about a run share: its plan, from wherever they are called."""
 
 import argparse
 import os
@@ -12,7 +12,12 @@ from interpolation_error.plan import Plan
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a run."""
-    parser.add_argument("--preset", help="the preset that ran; that of config.yaml")
+    parser.add_argument("--preset", help="the preset; that of config.yaml")
+    add_results(parser)
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a results folder."""
     parser.add_argument(
         "--results", type=Path, help="results folder; that of config.yaml"
     )

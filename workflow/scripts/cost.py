@@ -2,35 +2,32 @@
 
 import argparse
 from collections.abc import Iterable
-from pathlib import Path
 
+from _finished import add_run, load_plan
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import checked_yaml, configuration, costs
-from interpolation_error.plan import Plan
+from interpolation_error import costs
 
-ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ("stage", "jobs", "core-hours", "largest job (MB)", "disk (MB)")
 FORMATS = ("", ".0f", ".2f", ".0f", ".0f", ".2f")
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Add up the estimates of all jobs, and the sidecars of those that ran."""
-    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
-    config["preset"] = arguments.preset
-    loaded = configuration.load(config, ROOT, "config/config.yaml")
-    jobs = list(costs.jobs(Plan(loaded, "")))
+    plan = load_plan(arguments)
+    results = plan.configuration.results
+    jobs = list(costs.jobs(plan))
     print("From nothing:\n")
     print(tabulate(rows(jobs), COLUMNS, floatfmt=FORMATS))
-    pairs = list(costs.measured(jobs, loaded.results))
+    pairs = list(costs.measured(jobs, results))
     if pairs:
         expected, took = zip(*pairs, strict=True)
         compared = [
             (*row, estimate[2] / row[2] if row[2] else None)
             for estimate, row in zip(rows(expected), rows(took), strict=True)
         ]
-        print(f"\nMeasured, of the jobs whose arrays are in {loaded.results}:\n")
+        print(f"\nMeasured, of the jobs whose arrays are in {results}:\n")
         print(tabulate(compared, (*COLUMNS, "estimate"), floatfmt=FORMATS))
         print(
             "\nestimate: times the measured core-hours; tables and pictures keep none."
@@ -50,5 +47,5 @@ def rows(jobs: Iterable[costs.Job]) -> list[tuple]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--preset", required=True, help="what would run")
+    add_run(parser)
     run(main, parser)

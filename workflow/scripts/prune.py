@@ -3,23 +3,20 @@
 import argparse
 from pathlib import Path
 
-from _job import run
+from _finished import add_results, load_plan
+from _job import ROOT, run
 
-from interpolation_error import checked_yaml, configuration, lease
-from interpolation_error.plan import Plan
-
-ROOT = Path(__file__).resolve().parents[2]
+from interpolation_error import lease
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Compare what is there with what the presets name."""
-    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
     named = set()
     for preset in (ROOT / "config/presets").glob("*.yaml"):
-        chosen = {**config, "preset": preset.stem}
-        loaded = configuration.load(chosen, ROOT, "config/config.yaml")
-        named |= {Path(path).stem for path in Plan(loaded, "").arrays()}
-    cache = Path(config["results"]) / "cache"
+        arguments.preset = preset.stem
+        plan = load_plan(arguments)
+        named |= {Path(path).stem for path in plan.arrays()}
+    cache = plan.configuration.results / "cache"
     stale = sorted(
         path
         for path in cache.glob("*/*")
@@ -39,5 +36,6 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    add_results(parser)
     parser.add_argument("--delete", action="store_true", help="remove what is listed")
     run(main, parser)

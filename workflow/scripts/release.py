@@ -3,16 +3,13 @@
 import argparse
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
-from _job import run
+from _finished import add_results, load_plan
+from _job import ROOT, run
 from summarize import shares
 from tabulate import tabulate
 
-from interpolation_error import checked_yaml, configuration
-
-ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ("figure", "panel", "curve", "points", "limit", "finite size", "if exact")
 """Of the table that says how far theory and simulation agree."""
 AGREEMENT = ("linear_regression", "nonlinear_attention")
@@ -20,17 +17,21 @@ AGREEMENT = ("linear_regression", "nonlinear_attention")
 
 def main(arguments: argparse.Namespace) -> None:
     """Copy what the run made beside the definitions, and its tables into documents."""
-    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
-    loaded = configuration.load({**config, "preset": "paper"}, ROOT, "config")
-    folder = loaded.results / "paper"
-    for shown in (*loaded.figures, *loaded.studies):
-        target = ROOT / "figures" / shown.name
-        shutil.copy(folder / "tables" / f"{shown.name}.csv", target / "reference.csv")
-        shutil.copy(folder / "figures" / f"{shown.name}.png", target / "reference.png")
-    for study in loaded.studies:
-        fits = folder / "tables" / f"{study.name}_fits.csv"
-        shutil.copy(fits, ROOT / "figures" / study.name / "reference_fits.csv")
-    shutil.copy(folder / "claims.csv", ROOT / "figures/claims.csv")
+    plan = load_plan(arguments)
+    folder = plan.configuration.results / "paper"
+    copies = {folder / "claims.csv": ROOT / "figures/claims.csv"}
+    for name in plan.shown():
+        target = ROOT / "figures" / name
+        copies[folder / "tables" / f"{name}.csv"] = target / "reference.csv"
+        copies[folder / "figures" / f"{name}.png"] = target / "reference.png"
+    for name in plan.studies:
+        fits = folder / "tables" / f"{name}_fits.csv"
+        copies[fits] = ROOT / "figures" / name / "reference_fits.csv"
+    for path in (*copies, folder / "claims.md"):
+        if not path.is_file():
+            raise ValueError(f"{path} is missing; run: make")
+    for source, target in copies.items():
+        shutil.copy(source, target)
     page = (folder / "claims.md").read_text("utf-8")
     rows = [
         row
@@ -58,4 +59,7 @@ def replace(document: str, name: str, content: str) -> None:
 
 
 if __name__ == "__main__":
-    run(main, argparse.ArgumentParser(description=__doc__))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.set_defaults(preset="paper")
+    add_results(parser)
+    run(main, parser)

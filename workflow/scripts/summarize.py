@@ -2,26 +2,22 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
+from _finished import add_run, load_plan
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import checked_yaml, configuration, costs
-from interpolation_error.plan import Plan
+from interpolation_error import costs
 from interpolation_error.tables import expected_share
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read tables and sidecars of a finished run."""
-    config = checked_yaml.read_yaml(ROOT / "config/config.yaml", ROOT)
-    config["preset"] = arguments.preset
-    loaded = configuration.load(config, ROOT, "config/config.yaml")
-    folder = loaded.results / loaded.preset
-    names = [shown.name for shown in (*loaded.figures, *loaded.studies)]
+    plan = load_plan(arguments)
+    results = plan.configuration.results
+    folder = results / plan.configuration.preset
+    names = list(plan.shown())
     tables = [folder / "tables" / f"{name}.csv" for name in names]
     rows = [
         row
@@ -38,8 +34,8 @@ def main(arguments: argparse.Namespace) -> None:
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         print(f"\nVerdicts on statements and regions: {words}")
     print()
-    jobs = costs.jobs(Plan(loaded, ""))
-    took = costs.by_stage(job for _, job in costs.measured(jobs, loaded.results))
+    measured = costs.measured(costs.jobs(plan), results)
+    took = costs.by_stage(job for _, job in measured)
     total = sum(cost.seconds for cost in took.values())
     for stage, cost in took.items():
         print(f"{stage}: {cost.seconds / total:.0%} of the jobs' time")
@@ -74,5 +70,5 @@ def within(residual: pd.Series):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--preset", required=True, help="the preset that ran")
+    add_run(parser)
     run(main, parser)
