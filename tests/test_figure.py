@@ -4,11 +4,14 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from interpolation_error.curve import Curve
-from interpolation_error.figure import Limits, resize
+from interpolation_error.figure import Figure, LabelledCurve, Limits, Panel, resize
 from interpolation_error.figure_configuration import read_figure
 from interpolation_error.lines import line
+from interpolation_error.setting import Setting
 
 ROOT = Path(__file__).parents[1]
 
@@ -125,6 +128,52 @@ def test_a_multiplier_keeps_the_ratio_and_shares_the_draws():
     assert panel.largest == (38400, 12800)
     same = resize(figure, Limits(size_multiplier=8, size_divisor=8))
     assert same == figure
+
+
+def swept(parameter, values, tokens, dimension):
+    """Return a figure of linear regression, swept, with draws that just suffice."""
+    setting = Setting("regression", tokens, dimension, snr=1.0, gamma=0.1)
+    curve = Curve(setting, parameter, values)
+    panel = Panel(
+        *("a", "title", "sweep", "error", (LabelledCurve("b", "label", curve),)),
+        *(2, (max(s.tokens for s in curve), max(s.dimension for s in curve))),
+        *("log", "log", False, False, None, False, ()),
+    )
+    return Figure("figure", "title", "beyond", "equation", (panel,))
+
+
+def needed(panel):
+    points = [setting for one in panel.curves for setting in one.curve]
+    return max(s.tokens for s in points), max(s.dimension for s in points)
+
+
+@given(
+    tokens=st.integers(64, 2048),
+    dimension=st.integers(64, 2048),
+    divisor=st.integers(1, 8),
+    multiplier=st.integers(1, 3),
+    most=st.floats(1 / 8, 8),
+    parameter=st.sampled_from(["size", "aspect_ratio", "tokens", "dimension"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_draws_are_no_smaller_than_the_curves_of_a_preset(
+    tokens, dimension, divisor, multiplier, most, parameter
+):
+    values = (1.0, most) if parameter == "aspect_ratio" else (256, round(256 * most))
+    limits = Limits(size_divisor=divisor, size_multiplier=multiplier)
+    try:
+        before = swept(parameter, values, tokens, dimension)
+        (panel,) = resize(before, limits).panels
+    except ValueError:  # a size below 4
+        return
+    assert all(
+        one >= two for one, two in zip(panel.largest, needed(panel), strict=True)
+    )
+
+
+def test_draws_follow_a_size_that_is_rounded_twice():
+    (panel,) = resize(swept("size", (100, 400), 150, 100), Limits(8)).panels
+    assert panel.largest == needed(panel) == (79, 50)
 
 
 def test_points_that_are_too_large_are_left_out_and_draws_are_no_larger():

@@ -321,15 +321,15 @@ def _resize_panel(panel: Panel, limits: Limits) -> Panel:
         )
     except ValueError as error:
         raise ValueError(f"panels.{panel.name}: {error}") from None
-    largest = _resized(panel.largest[0], limits), _resized(panel.largest[1], limits)
-    if limits.tokens is not None or limits.dimension is not None:
-        settings = [setting for one in curves for setting in one.curve]
-        largest = (
-            max(setting.tokens for setting in settings),
-            max(setting.dimension for setting in settings),
-        )
+    settings = [setting for one in curves for setting in one.curve]
+    tokens = max(setting.tokens for setting in settings)
+    dimension = max(setting.dimension for setting in settings)
+    if limits.tokens is None and limits.dimension is None:
+        # Sizes that follow from others are rounded twice, and may come out larger.
+        tokens = max(tokens, _resized(panel.largest[0], limits))
+        dimension = max(dimension, _resized(panel.largest[1], limits))
     return dataclasses.replace(
-        panel, replicates=replicates, largest=largest, curves=curves
+        panel, replicates=replicates, largest=(tokens, dimension), curves=curves
     )
 
 
