@@ -521,6 +521,37 @@ def test_a_preset_that_leaves_no_point_of_a_panel(clone):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "preset", "message"),
+    [
+        (
+            "finite_size",
+            lambda d: panel_of(d, "strong_distance")["sweep"].update(values=[200, 201]),
+            {"size_divisor": 4},
+            "panels.strong_distance.fit: needs two values of the sweep or more",
+        ),
+        (
+            "random_inputs",
+            lambda d: None,
+            {"size_divisor": 1, "at_most": {"points": 1}},
+            "panels.map.rows: a map needs two rows and two values or more",
+        ),
+        (
+            "random_inputs",
+            lambda d: None,
+            {"size_divisor": 1, "at_most": {"panels": 1, "dimension": 200}},
+            "panels.map.rows: a map needs two rows and two values or more",
+        ),
+    ],
+)
+def test_what_a_preset_leaves_too_small(clone, name, change, preset, message):
+    edit(clone / f"figures/{name}/figure.yaml", change)
+    base = {"figures": [name], "replicates_per_job": "all"}
+    (clone / "config/presets/smoke.yaml").write_text(yaml.safe_dump({**base, **preset}))
+    resized = "resized by config/presets/smoke.yaml"
+    assert refusal(clone) == f"figures/{name}/figure.yaml: {resized}: {message}"
+
+
 def test_scientific_notation_is_a_number(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: 1e-5\nb: 1E3\nc: -2.5e+1\nd: 1e\n")

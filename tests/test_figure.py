@@ -176,6 +176,20 @@ def test_draws_follow_a_size_that_is_rounded_twice():
     assert panel.largest == needed(panel) == (79, 50)
 
 
+def test_sizes_that_become_one_are_one_point():
+    sizes = {"tokens": (64, 66, 128), "dimension": (64, 66, 128), "size": (64, 66, 128)}
+    for parameter, values in sizes.items():
+        (panel,) = resize(swept(parameter, values, 512, 512), Limits(8)).panels
+        assert panel.curves[0].curve.values == (8, 16)
+    setting = Setting("regression", 512, 512, snr=1.0, gamma=0.1)
+    curve = Curve(setting, "gamma", (0.1, 1.0), "size", (64, 66, 128))
+    figure = swept("gamma", (0.1, 1.0), 512, 512)
+    (panel,) = figure.panels
+    panel = dataclasses.replace(panel, curves=(LabelledCurve("b", "label", curve),))
+    (panel,) = resize(dataclasses.replace(figure, panels=(panel,)), Limits(8)).panels
+    assert panel.curves[0].curve.rows == (8, 16)
+
+
 def test_points_that_are_too_large_are_left_out_and_draws_are_no_larger():
     figure = read_figure(ROOT / "figures/finite_size/figure.yaml", ROOT, {})
     for panel in resize(figure, Limits(size_multiplier=8, tokens=32768)).panels:

@@ -18,7 +18,7 @@ from interpolation_error.checked_yaml import (
 )
 from interpolation_error.claims_configuration import read_claims
 from interpolation_error.figure import Figure, Limits, resize
-from interpolation_error.figure_configuration import read_figure
+from interpolation_error.figure_configuration import check_resized, read_figure
 from interpolation_error.setting import UserFunction
 from interpolation_error.study import Study
 
@@ -84,8 +84,8 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
             f"allowed: {', '.join(presets)}"
         )
     path = root / "config" / "presets" / f"{config['preset']}.yaml"
-    preset = read_checked(path, root, "preset")
-    limits = _limits(preset, shown_path(path, root))
+    preset, preset_path = read_checked(path, root, "preset"), shown_path(path, root)
+    limits = _limits(preset, preset_path)
     figures, studies = [], []
     for name in preset["figures"]:
         path = root / "figures" / name / "study.yaml"
@@ -100,11 +100,14 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
                 for p in root.glob(f"figures/*/{kind}.yaml")
             )
             raise ConfigurationError(
-                f"config/presets/{config['preset']}.yaml: figures: there is no "
-                f"{name!r}; allowed: {', '.join(known)}"
+                f"{preset_path}: figures: there is no {name!r}; "
+                f"allowed: {', '.join(known)}"
             )
         figure = read_figure(path, root, functions)
-        figures.append(located(shown_path(path, root), resize, figure, limits))
+        shown = shown_path(path, root)
+        resized = located(shown, resize, figure, limits)
+        check_resized(f"{shown}: resized by {preset_path}", resized)
+        figures.append(resized)
     per_job = preset["replicates_per_job"]
     return Configuration(
         preset=config["preset"],

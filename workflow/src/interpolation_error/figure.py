@@ -386,7 +386,9 @@ def _fewer(
             kept = np.linspace(0, len(values) - 1, limits.points).round().astype(int)
             values = tuple(values[index] for index in kept)
     if parameter in SIZES:
-        values = tuple(_resized(int(value), limits) for value in values)
+        # Neighbouring sizes may become one.
+        resized = (_resized(int(value), limits) for value in values)
+        values = tuple(dict.fromkeys(resized))
     return values
 
 

@@ -85,6 +85,32 @@ def read_figure(
     )
 
 
+def check_resized(where: str, figure: Figure) -> None:
+    """Refuse a figure that a preset has left too small for what it shows.
+
+    Parameters
+    ----------
+    where : str
+        Names the figure and the preset, for the message.
+    figure : Figure
+        As :func:`interpolation_error.figure.resize` returns it.
+
+    Raises
+    ------
+    ConfigurationError
+        At the first fault; one line with file and key.
+
+    Examples
+    --------
+    >>> root = Path(__file__).parents[3]
+    >>> path = root / "figures/finite_size/figure.yaml"
+    >>> check_resized("figure.yaml", read_figure(path, root, {}))
+    """
+    for panel in figure.panels:
+        here = f"{where}: panels.{panel.name}"
+        _check_counts(here, panel.kind, panel.fit, panel.swept)
+
+
 # What only some curves have, by key of the definition and what it becomes.
 _PARTS: Mapping[str, Callable[..., Any]] = {
     "heads": Heads,
@@ -166,19 +192,28 @@ def _check_kind(
         refuse("sweep", "a density is swept over the eigenvalue, and nothing else is")
     if kind == "histogram" and "rows" in panel:
         refuse("rows", "a histogram has none")
-    if kind == "map":
-        if "rows" not in panel or min(map(len, swept.values())) < 2:
-            refuse("rows", "a map needs two rows and two values or more")
-        if quantity != "ratio":
-            refuse("quantity", f"a map shows the ratio; got {quantity!r}")
+    _check_counts(where, kind, panel.get("fit", False), swept)
+    if kind == "map" and quantity != "ratio":
+        refuse("quantity", f"a map shows the ratio; got {quantity!r}")
     if panel.get("overlay") and ("rows" not in panel or kind != "sweep"):
         refuse("overlay", "needs the rows of a sweep")
-    if panel.get("fit") and len(swept[panel["sweep"]["parameter"]]) < 2:
-        refuse("fit", "needs two values of the sweep or more")
     if "data" in panel["setting"]:
         for parameter in swept:
             if parameter in ("tokens", "size", "aspect_ratio", "dimension", "snr"):
                 refuse("sweep", f"{parameter} is given by the data")
+
+
+def _check_counts(
+    where: str, kind: str, fit: bool, swept: Mapping[str, tuple[float, ...]]
+) -> None:
+    """Refuse too few values for a map or a power law."""
+    *rows, values = swept.values()
+    if kind == "map" and (not rows or min(map(len, swept.values())) < 2):
+        raise ConfigurationError(
+            f"{where}.rows: a map needs two rows and two values or more"
+        )
+    if fit and len(values) < 2:
+        raise ConfigurationError(f"{where}.fit: needs two values of the sweep or more")
 
 
 def _check_measure(curve: Curve, quantity: str) -> None:
