@@ -266,8 +266,8 @@ class Limits:
     size_divisor, size_multiplier : int
         Divide and multiply tokens and embedding dimension, which keeps their ratio.
     panels, curves, points, replicates : int, optional
-        At most so many panels a figure, curves a panel, points a curve (and rows, the
-        square root of that many for a map), draws.
+        At most so many panels a figure, curves a panel, points along a curve and as
+        many rows, draws.
     tokens, dimension : int, optional
         Points of a sweep that have more are left out.
     least_replicates : int

@@ -51,7 +51,9 @@ def _finer(values: tuple[float, ...], parameter: str, scale: str) -> tuple[float
     spaced = np.geomspace if scale == "log" else np.linspace
     finer = points[:1]
     for left, right in itertools.pairwise(points):
-        if scale == "log" and left == 0:  # the atom of a spectrum
+        # Zero, such as the atom of a spectrum or no signal, is infinitely far from its
+        # neighbour on this scale, so there is nothing between them.
+        if scale == "log" and left == 0:
             finer.append(right)
             continue
         between = [float(x) for x in spaced(left, right, BETWEEN + 2)[1:-1]]
