@@ -246,6 +246,14 @@ def swept(definition, name, parameter, values, **setting):
     panel["source"][parameter] = "beyond"
 
 
+def map_over_alignment(panel):
+    """Let the rows of a map be the alignment of weights."""
+    panel["rows"] = {"parameter": "alignment", "values": [-1, 0, 1]}
+    panel["source"]["alignment"] = panel["source"].pop("aspect_ratio")
+    for curve in panel["curves"].values():
+        curve["weights"] = {"norm": 1, "alignment": 0}
+
+
 DENSITY = "a density is drawn as a histogram, and nothing else is"
 REMAINDER = "the remainder is of attention with one head and a zeroed diagonal"
 
@@ -348,6 +356,37 @@ REMAINDER = "the remainder is of attention with one head and a zeroed diagonal"
             "heads",
             lambda d: d["curves"]["shared"].pop("weights"),
             "panels.many_tokens.curves.shared: several heads need weights",
+        ),
+        (
+            "nonlinear_attention",
+            lambda d: (
+                swept(d, "gamma", "alignment", [-1, 0, 1], gamma=1.0),
+                panel_of(d, "gamma").pop("axes", None),
+            ),
+            "panels.gamma.axes.x: must be linear, since the sweep goes down to -1",
+        ),
+        (
+            "random_inputs",
+            lambda d: map_over_alignment(panel_of(d, "map")),
+            "panels.map.axes.y: must be linear, since the sweep goes down to -1",
+        ),
+        (
+            "heads",
+            lambda d: swept(d, "few_tokens", "heads", [1, 799]),
+            "panels.few_tokens.curves.shared: 799 heads need an embedding dimension "
+            "of 801 or more, got 800",
+        ),
+        (
+            "softmax",
+            lambda d: swept(d, "snr_many_tokens", "temperature", [1, 0.02], snr=1),
+            "panels.snr_many_tokens.curves.entry_wise: temperature 0.02: nonlinearity "
+            "'exp of 50 t' must be finite, got inf",
+        ),
+        (
+            "softmax",
+            lambda d: swept(d, "snr_many_tokens", "temperature", [1, 0.1], snr=1),
+            "panels.snr_many_tokens.curves.entry_wise: temperature 0.1: nonlinearity "
+            "'exp of 10 t' must have a finite variance under the normal law",
         ),
         (
             "digits",
@@ -541,6 +580,20 @@ def test_a_preset_that_leaves_no_point_of_a_panel(clone):
             lambda d: None,
             {"size_divisor": 1, "at_most": {"panels": 1, "dimension": 200}},
             "panels.map.rows: a map needs two rows and two values or more",
+        ),
+        (
+            "spectrum",
+            lambda d: None,
+            {"size_divisor": 1, "at_most": {"points": 1}},
+            "panels.density_quarter.curves.tanh: a spectrum needs two eigenvalues or "
+            "more, evenly spaced in their logarithm",
+        ),
+        (
+            "heads",
+            lambda d: panel_of(d, "few_tokens")["sweep"].update(values=[1, 99]),
+            {"size_divisor": 8},
+            "panels.few_tokens.curves.shared: 99 heads need an embedding dimension of "
+            "101 or more, got 100",
         ),
     ],
 )

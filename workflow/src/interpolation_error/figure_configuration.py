@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from interpolation_error.checked_yaml import (
     read_checked,
     shown_path,
 )
-from interpolation_error.curve import FIELDS, WHOLE, Curve, at
+from interpolation_error.curve import FIELDS, WHOLE, Curve, at, log_width
 from interpolation_error.figure import (
     QUANTITIES,
     Figure,
@@ -107,8 +108,7 @@ def check_resized(where: str, figure: Figure) -> None:
     >>> check_resized("figure.yaml", read_figure(path, root, {}))
     """
     for panel in figure.panels:
-        here = f"{where}: panels.{panel.name}"
-        _check_counts(here, panel.kind, panel.fit, panel.swept)
+        _check_panel(f"{where}: panels.{panel.name}", panel)
 
 
 # What only some curves have, by key of the definition and what it becomes.
@@ -154,12 +154,11 @@ def _panel(
         built = located(
             *(here, Curve, own, parameter, values, row_parameter, row_values, measure)
         )
-        located(here, _check_measure, built, panel.get("quantity", "error"))
         style = Style(**(curve.get("style") or {}))
         labelled.append(LabelledCurve(key, curve["label"], built, style))
     _check_effect(where, labelled)
     axes = panel.get("axes") or {}
-    return Panel(
+    made = Panel(
         name=name,
         title=panel["title"],
         kind=panel.get("kind", "sweep"),
@@ -175,6 +174,8 @@ def _panel(
         finite_size=panel.get("finite_size", False),
         source=tuple(sorted(panel["source"].items())),
     )
+    _check_panel(where, made)
+    return made
 
 
 def _check_kind(
@@ -216,20 +217,70 @@ def _check_counts(
         raise ConfigurationError(f"{where}.fit: needs two values of the sweep or more")
 
 
+def _check_panel(where: str, panel: Panel) -> None:
+    """Refuse a panel that no job could simulate, predict or draw."""
+    _check_counts(where, panel.kind, panel.fit, panel.swept)
+    scales = [("x", panel.x_scale, panel.curves[0].curve.values)]
+    if panel.kind == "map":
+        scales.append(("y", panel.y_scale, panel.curves[0].curve.rows))
+    for axis, scale, values in scales:
+        if scale == "log" and min(values) < 0:
+            raise ConfigurationError(
+                f"{where}.axes.{axis}: must be linear, since the sweep goes down to "
+                f"{min(values):g}"
+            )
+    for one in panel.curves:
+        here = f"{where}.curves.{one.name}"
+        located(here, _check_measure, one.curve, panel.quantity)
+
+
 def _check_measure(curve: Curve, quantity: str) -> None:
-    """Refuse a curve of which a quantity makes no sense."""
+    """Refuse a curve of which a quantity makes no sense or cannot be computed."""
+    if curve.measure == "spectrum":
+        log_width(curve.values)
     for setting in curve:
         attention = setting.estimator == "attention"
-        if attention and setting.diagonal == "keep":
-            nonlinearities.diagonal_limit(setting.function(), setting.dimension)
-        if quantity in ("shortfall", "over_limit") and setting.heads.number > 1:
+        heads, p = setting.heads.number, setting.dimension
+        if heads > 1 and heads > p - 2:
+            raise ValueError(
+                f"{heads} heads need an embedding dimension of {heads + 2} or more, "
+                f"got {p}"
+            )
+        if quantity in ("shortfall", "over_limit") and heads > 1:
             raise ValueError(f"several heads have no limit, so no {quantity}")
         if curve.measure == "linearization" and not (
-            attention and setting.heads.number == 1 and setting.diagonal == "zero"
+            attention and heads == 1 and setting.diagonal == "zero"
         ):
             raise ValueError(
                 "the remainder is of attention with one head and a zeroed diagonal"
             )
+        if setting.estimator != "regression":
+            kept = p if attention and setting.diagonal == "keep" else None
+            _check_function(
+                setting.estimator, setting.nonlinearity, setting.temperature, kept
+            )
+
+
+@cache  # many points share a function, and quadrature takes milliseconds
+def _check_function(
+    estimator: str,
+    nonlinearity: str | UserFunction | HermiteMix | None,
+    temperature: float,
+    kept_at: int | None,
+) -> None:
+    """Refuse a function without coefficients, or whose diagonal has no limit."""
+    setting = Setting(
+        *(estimator, 4, 4, 0.0, 1.0, nonlinearity), temperature=temperature
+    )
+    function = setting.function()
+    if kept_at is not None:
+        nonlinearities.diagonal_limit(function, kept_at)
+    try:
+        nonlinearities.hermite_coefficients(function)
+    except ValueError as error:
+        if temperature == 1:
+            raise
+        raise ValueError(f"temperature {temperature:g}: {error}") from None
 
 
 def _check_effect(where: str, curves: Sequence[LabelledCurve]) -> None:
