@@ -39,6 +39,8 @@ class Configuration:
         How many draws one simulation job takes, None for all.
     figures : tuple of Figure
         The figures, within the preset's limits.
+    defined : dict of str to Figure
+        The same figures as they are defined, by name.
     studies : tuple of Study
         Those of pretrained weights among them, which have no panels and curves.
     claims : dict
@@ -50,6 +52,7 @@ class Configuration:
     results: Path
     replicates_per_job: int | None
     figures: tuple[Figure, ...]
+    defined: dict[str, Figure]
     studies: tuple[Study, ...]
     claims: dict[str, Any]
 
@@ -87,6 +90,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
     preset, preset_path = read_checked(path, root, "preset"), shown_path(path, root)
     limits = _limits(preset, preset_path)
     figures, studies = [], []
+    defined = {}
     for name in preset["figures"]:
         path = root / "figures" / name / "study.yaml"
         if path.is_file():
@@ -108,6 +112,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
         resized = located(shown, resize, figure, limits)
         check_resized(f"{shown}: resized by {preset_path}", resized)
         figures.append(resized)
+        defined[name] = figure
     per_job = preset["replicates_per_job"]
     return Configuration(
         preset=config["preset"],
@@ -115,6 +120,7 @@ def load(config: Mapping[str, Any], root: Path, where: str) -> Configuration:
         results=Path(config["results"]),
         replicates_per_job=None if per_job == "all" else per_job,
         figures=tuple(figures),
+        defined=defined,
         studies=tuple(studies),
         claims=read_claims(root),
     )

@@ -66,7 +66,8 @@ def parts(one: FigurePlan | StudyPlan, plan: Plan, root: Path) -> dict[str, Any]
         **dict.fromkeys(OF_CURVES),
     }
     if isinstance(one, FigurePlan):
-        return content | _of_curves(one, table, root)
+        defined = plan.configuration.defined[name]
+        return content | _of_curves(one, defined, table, root)
     return content | {
         "parameters": of_study(one.study),
         "sources": WHO_SAYS,
@@ -82,14 +83,16 @@ def theory_text(root: Path) -> str:
     return (root / "docs/theory.md").read_text("utf-8")
 
 
-def _of_curves(one: FigurePlan, table: pd.DataFrame, root: Path) -> dict[str, Any]:
+def _of_curves(
+    one: FigurePlan, defined: Figure, table: pd.DataFrame, root: Path
+) -> dict[str, Any]:
     """Return the parts of a figure of simulated and predicted curves."""
     figure = one.figure
     points = table["simulated_mean"].notna()
     theory = theory_text(root)
     return {
         "tips": tooltips.tips(table, one.picture.spec["drawing"]),
-        "parameters": parameters(figure, root),
+        "parameters": parameters(figure, defined),
         "sources": WHO_SAYS,
         "curves": _curves(figure, theory),
         "replicates": {panel.title: panel.replicates for panel in figure.panels},

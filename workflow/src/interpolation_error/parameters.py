@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from interpolation_error import figure_configuration
 from interpolation_error.curve import Curve
 from interpolation_error.figure import SYMBOLS, Figure, Panel
 from interpolation_error.nonlinearity import Nonlinearity
@@ -90,32 +89,22 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-def parameters(figure: Figure, root: Path) -> list[dict[str, str]]:
+def parameters(figure: Figure, defined: Figure) -> list[dict[str, str]]:
     """Return every parameter of every panel, and who says so.
 
     Parameters
     ----------
     figure : Figure
         As it was run.
-    root : Path
-        The project, whose ``figures/`` has it as it is defined.
+    defined : Figure
+        As it is defined, with every panel and curve.
 
     Returns
     -------
     list of dict of str
         ``panel``, ``parameter``, ``symbol``, ``defined``, ``here`` and ``source``.
     """
-    functions = {
-        one.curve.setting.nonlinearity.name: one.curve.setting.nonlinearity
-        for panel in figure.panels
-        for one in panel.curves
-        if isinstance(one.curve.setting.nonlinearity, UserFunction)
-    }
-    path = root / "figures" / figure.name / "figure.yaml"
-    defined = {
-        panel.name: panel
-        for panel in figure_configuration.read_figure(path, root, functions).panels
-    }
+    whole = {panel.name: panel for panel in defined.panels}
     rows = []
     for panel in figure.panels:
         for parameter, source in panel.source:
@@ -124,7 +113,7 @@ def parameters(figure: Figure, root: Path) -> list[dict[str, str]]:
                     "panel": panel.title,
                     "parameter": parameter.replace("_", " "),
                     "symbol": SYMBOLS.get(parameter, ""),
-                    "defined": value(defined[panel.name], parameter),
+                    "defined": value(whole[panel.name], parameter),
                     "here": value(panel, parameter),
                     "source": source,
                 }
