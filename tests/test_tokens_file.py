@@ -126,6 +126,62 @@ def test_arguments_that_do_not_fit_are_refused(arguments):
         tokens_file.locate(**arguments)
 
 
+def test_complex_numbers_are_refused_and_their_file_named_once(mine):
+    spoil(mine, x=np.full((12, 200), 1j))
+    with pytest.raises(
+        ValueError, match="must hold real numbers, got complex"
+    ) as error:
+        tokens_file.load(npy(mine))
+    assert str(error.value).count("x.npy") == 1
+
+
+def test_an_archive_of_arrays_is_refused_whole_and_cut(mine):
+    path = mine / "y.npz"
+    np.savez(path, labels=np.ones(200))
+    for name in (path, mine / "y.npy"):  # whatever it is called
+        name.write_bytes(path.read_bytes())
+        with pytest.raises(ValueError, match=f"{name.name}: must hold one array"):
+            tokens_file.load(tokens_file.locate(str(mine / "x.npy"), str(name)))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"y\.npz: cannot be read as \.npy \(File is"):
+        tokens_file.load(tokens_file.locate(str(mine / "x.npy"), str(path)))
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"{'descr': '<f8', 'shape': (12, 200", "EOF in multi-line statement"),
+        (b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**9, 10**9), }", ""),
+        (
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (999999999, 99999), }",
+            "Unable to allocate",
+        ),
+    ],
+)
+def test_a_spoilt_header_is_one_line(mine, header, reason):
+    header += b" " * (117 - len(header)) + b"\n"
+    (mine / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + b"\x76\x00" + header)
+    with pytest.raises(
+        ValueError, match=r"x\.npy: cannot be read as \.npy \("
+    ) as error:
+        tokens_file.load(npy(mine))
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_hdf5_without_numbers_or_with_spoilt_groups_is_one_line(mine):
+    path = mine / "xy.h5"
+    with h5py.File(path, "a") as file:
+        file["empty"] = h5py.Empty("f8")
+    source = tokens_file.locate(str(path), "empty", tokens="tokens")
+    with pytest.raises(ValueError, match=r"xy\.h5: the array 'empty' is empty"):
+        tokens_file.load(source)
+    path.write_bytes(path.read_bytes().replace(b"TREE", b"EERT"))
+    source = tokens_file.locate(str(path), "labels", tokens="tokens")
+    with pytest.raises(ValueError, match=r"cannot be read as HDF5 \(.*B-tree"):
+        tokens_file.load(source)
+
+
 def test_truncated_hdf5_is_one_line(mine):
     path = mine / "xy.h5"
     path.write_bytes(path.read_bytes()[:100])

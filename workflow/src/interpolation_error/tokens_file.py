@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import tokenize
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -172,27 +174,43 @@ def _standardized(X: Array, labels: Array, how: str, where: str) -> Array:
     return X
 
 
+# What NumPy and h5py raise at bytes that are not what they should be.
+_UNREADABLE = (
+    *(OSError, ValueError, EOFError, RuntimeError, KeyError, MemoryError),
+    *(tokenize.TokenError, zipfile.BadZipFile),
+)
+
+
+def _unreadable(path: str, kind: str, error: Exception) -> ValueError:
+    reason = str(error).splitlines() or [type(error).__name__]
+    return ValueError(f"{path}: cannot be read as {kind} ({reason[0]})")
+
+
 def _npy(path: str) -> Array:
     try:
-        return _float(np.load(path, allow_pickle=False), path)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(
-            f"{path}: cannot be read as .npy ({str(error).splitlines()[0]})"
-        ) from None
+        found = np.load(path, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise _unreadable(path, ".npy", error) from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise ValueError(f"{path}: must hold one array, as .npy does; it is an archive")
+    return _float(found, path)
 
 
 def _h5(path: str, name: str) -> Array:
     try:
         # Without a lock, which many a shared file system refuses.
         with h5py.File(path, "r", locking=False) as file:
-            if not isinstance(file.get(name), h5py.Dataset):
-                names = ", ".join(sorted(file)) or "nothing"
-                raise ValueError(f"{path}: has no array {name!r}; it has {names}")
-            return _float(file[name][()], path)
-    except OSError as error:
-        raise ValueError(
-            f"{path}: cannot be read as HDF5 ({str(error).splitlines()[0]})"
-        ) from None
+            names = ", ".join(sorted(file)) or "nothing"
+            dataset = file.get(name)
+            found = dataset[()] if isinstance(dataset, h5py.Dataset) else None
+    except _UNREADABLE as error:
+        raise _unreadable(path, "HDF5", error) from None
+    if found is None:
+        raise ValueError(f"{path}: has no array {name!r}; it has {names}")
+    if isinstance(found, h5py.Empty):
+        raise ValueError(f"{path}: the array {name!r} is empty")
+    return _float(np.asarray(found), path)
 
 
 def _float(array: NDArray[np.generic], path: str) -> Array:
