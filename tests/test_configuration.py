@@ -143,6 +143,12 @@ def gamma_panel(definition):
             "panels.gamma.sweep: the same value of the sweep stands twice",
         ),
         (
+            lambda d: gamma_panel(d).update(
+                sweep={"parameter": "gamma", "values": [0.1, 1], "start": 0.1}
+            ),
+            "panels.gamma.sweep.start: must be left out where values are given; got",
+        ),
+        (
             lambda d: gamma_panel(d)["setting"].update(gamma=1.0),
             "panels.gamma.setting.gamma: is swept, so it cannot be set as well",
         ),
@@ -499,11 +505,31 @@ def test_two_curves_of_one_name(clone):
     assert "figures/nonlinear_attention/figure.yaml: line" in refusal(clone)
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "title: [\n", "title: \x00\n"])
-def test_a_file_that_is_no_definition(clone, text):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must be a mapping of keys"),
+        ("- a\n", "must be a mapping of keys"),
+        ("title: [\n", "line 2: "),
+        ("title: \x00\n", "unacceptable character"),
+        ("a: 1\n[b, c]: 2\n", "line 2: a key must be text, not a list or a mapping"),
+        ("a: 1\non: 2\n", "line 2: the key 'on' is text only in quotes"),
+        ("a:\n  1.5: 2\n", "line 2: the key '1.5' is text only in quotes"),
+        ("a: 1\nb: !!float abc\n", "line 2: 'abc' cannot be read as float"),
+        ("a: !!int ''\n", "line 1: '' cannot be read as int"),
+        ("a: !!bool b\n", "line 1: 'b' cannot be read as bool"),
+        ("a: !!timestamp b\n", "line 1: 'b' cannot be read as timestamp"),
+        ("a: !!map b\n", "line 1: expected a mapping node"),
+        (f"a: {'1' * 5000}\n", "line 1: '1111"),
+        (f"a: {'[' * 3000}{']' * 3000}\n", "is nested too deeply"),
+        ("title: 2024-13-01\n", "lacks the key 'paper'"),
+    ],
+)
+def test_a_file_that_is_no_definition(clone, text, message):
     path = clone / "figures/nonlinear_attention/figure.yaml"
     path.write_text(text)
-    assert refusal(clone).startswith("figures/nonlinear_attention/figure.yaml:")
+    line = refusal(clone)
+    assert line.startswith(f"figures/nonlinear_attention/figure.yaml: {message}")
 
 
 @pytest.mark.parametrize(
@@ -603,6 +629,13 @@ def test_what_a_preset_leaves_too_small(clone, name, change, preset, message):
     (clone / "config/presets/smoke.yaml").write_text(yaml.safe_dump({**base, **preset}))
     resized = "resized by config/presets/smoke.yaml"
     assert refusal(clone) == f"figures/{name}/figure.yaml: {resized}: {message}"
+
+
+def test_what_looks_like_a_date_is_text(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 2024-13-01\nb: 2024-01-01\nc: =\n")
+    read = checked_yaml.read_yaml(path, tmp_path)
+    assert read == {"a": "2024-13-01", "b": "2024-01-01", "c": "="}
 
 
 def test_scientific_notation_is_a_number(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,33 +36,67 @@ def read_yaml(path: Path, root: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{shown_path(path, root)}:{line} {problem}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{shown_path(path, root)}: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(
+            f"{shown_path(path, root)}: is nested too deeply"
+        ) from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{shown_path(path, root)}: must be a mapping of keys")
     return content
 
 
+_YAML = "tag:yaml.org,2002:"
+# Words of which YAML 1.1 makes what no schema has a use for: dates, and a lone "=".
+_TEXT = (f"{_YAML}timestamp", f"{_YAML}value")
+
+
+def _at(node: yaml.Node, problem: str) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys and reads 1e-5 as a number."""
+    """A safe loader that refuses duplicate keys and reads 1e-5 as a number.
+
+    What looks like a date is text to it, and keys are text. A value that its tag does
+    not fit is refused with its line.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            kind = node.tag.removeprefix(_YAML)
+            raise _at(
+                node, f"{reprlib.repr(node.value)} cannot be read as {kind}"
+            ) from None
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Any, Any]:
         seen = set()
-        for key, _ in node.value:
-            if key.value in seen and key.value != "<<":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
-                )
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                raise _at(key, "a key must be text, not a list or a mapping")
+            if key.tag == f"{_YAML}merge":
+                continue
+            if key.tag != f"{_YAML}str":
+                raise _at(key, f"the key {key.value!r} is text only in quotes")
+            if key.value in seen:
+                raise _at(key, f"the key {key.value!r} stands twice")
             seen.add(key.value)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
+    f"{_YAML}float",
     re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+.0123456789"),
 )
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in kinds if tag not in _TEXT]
+    for first, kinds in _Loader.yaml_implicit_resolvers.items()
+}
 
 
 def read_checked(path: Path, root: Path, kind: str) -> dict[str, Any]:
@@ -166,7 +201,7 @@ def _fault(error: jsonschema.ValidationError) -> str:
             return f"{here}must be {error.validator_value} or less; got {value!r}"
         case "exclusiveMinimum":
             return f"{here}must be more than {error.validator_value}; got {value!r}"
-        case "oneOf" | "anyOf":
+        case "oneOf" | "anyOf" | "not":
             words = error.schema.get("description", "as config/README.md says")
             return f"{here}must be {words}; got {value!r}"
         case _:
