@@ -46,8 +46,9 @@ def read_yaml(path: Path, root: Path) -> dict[str, Any]:
 
 
 _YAML = "tag:yaml.org,2002:"
-# Words of which YAML 1.1 makes what no schema has a use for: dates, and a lone "=".
-_TEXT = (f"{_YAML}timestamp", f"{_YAML}value")
+# Dates and a lone "=", which no schema has a use for. They are not taken for text:
+# Snakemake reads config.yaml too, and would not.
+_NO_USE = (f"{_YAML}timestamp", f"{_YAML}value")
 
 
 def _at(node: yaml.Node, problem: str) -> yaml.constructor.ConstructorError:
@@ -57,11 +58,13 @@ def _at(node: yaml.Node, problem: str) -> yaml.constructor.ConstructorError:
 class _Loader(yaml.SafeLoader):
     """A safe loader that refuses duplicate keys and reads 1e-5 as a number.
 
-    What looks like a date is text to it, and keys are text. A value that its tag does
-    not fit is refused with its line.
+    Keys are text, and there are no dates. A value that its tag does not fit is refused
+    with its line.
     """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag in _NO_USE:
+            raise _at(node, f"{node.value!r} is text only in quotes")
         try:
             return super().construct_object(node, deep)
         except (ValueError, TypeError, LookupError, AttributeError):
@@ -93,10 +96,6 @@ _Loader.add_implicit_resolver(
     re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+.0123456789"),
 )
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in kinds if tag not in _TEXT]
-    for first, kinds in _Loader.yaml_implicit_resolvers.items()
-}
 
 
 def read_checked(path: Path, root: Path, kind: str) -> dict[str, Any]:
