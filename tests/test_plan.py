@@ -3,15 +3,20 @@
 tests/workflow holds a few of these changes against Snakemake itself.
 """
 
+import ast
+import dataclasses
+import functools
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import yaml
 
-from interpolation_error import checked_yaml, configuration, identity, plan
+from interpolation_error import checked_yaml, configuration, crate, identity, plan
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "workflow/scripts"
 FIGURE = "figures/nonlinear_attention/figure.yaml"
 PRESET = "config/presets/smoke.yaml"
 
@@ -200,3 +205,112 @@ def test_simulations_of_a_users_tokens_depend_on_what_reads_them():
     assert simulations
     for simulation in simulations:
         assert simulation.item.spec["tokens"] == simulation.dataset.identity.key
+
+
+def parts(root):
+    """Return the stems of the study's arrays in the quick preset, by part and kind."""
+    chosen = {"preset": "quick", "seed": 1, "results": "results"}
+    made = plan.Plan(configuration.load(chosen, root, "config"), "style")
+    return {
+        (part.theory.spec["part"], item.kind): item.stem
+        for part in made.studies["pretrained_weights"].parts
+        for item in (part.simulation, part.theory)
+        if item is not None
+    }
+
+
+def test_words_scaled_otherwise_are_simulated_and_predicted_again(package):
+    before = parts(ROOT)
+    path = package / "word_tokens.py"
+    text = path.read_text()
+    assert ".std(axis=1, keepdims=True)" in text
+    path.write_text(text.replace(".std(axis=1,", ".std(axis=1, ddof=2,"))
+    identity.code_digest.cache_clear()
+    after = parts(ROOT)
+    anew = {part for part in before if before[part] != after[part]}
+    assert {part for part, kind in anew if kind == "study_theory"} == {"words"}
+    assert ("words", "study_simulation") in anew
+
+
+NO_RESULT = {
+    "store": "writes what it is given; the layout version in every key stands for it",
+    "identity": "makes the keys themselves",
+    "lease": "says whether a job may run at all",
+    "provenance": "tells what is volatile, which goes beside an array and not into it",
+    "download": "compares a file with the hash that is in the specification",
+    "study_parts": "hands what these modules read to the function for a part",
+}
+"""Modules of no key, and why they cannot change what a job makes."""
+NOT_CALLED = {
+    "predict_study": {"study_simulation"},
+    "simulate_study": {"study_prediction"},
+}
+"""What a script imports and never calls: study_parts serves two scripts."""
+
+
+def imported(script):
+    """Return all modules of the package that a script imports, however far."""
+    found = set()
+    waiting = [SCRIPTS / f"{script}.py"]
+    while waiting:
+        tree = ast.parse(waiting.pop().read_text("utf-8"))
+        beside = {
+            node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        }
+        waiting += [p for p in SCRIPTS.glob("_*.py") if p.stem in beside]
+        anew = identity._imports(tree) - found - NOT_CALLED.get(script, set())
+        paths = {name: ROOT / f"{SOURCES}/{name}.py" for name in anew}
+        found |= {name for name, path in paths.items() if path.is_file()}
+        waiting += [path for path in paths.values() if path.is_file()]
+    return found
+
+
+SOURCES = "workflow/src/interpolation_error"
+JOBS = sorted(crate.STEPS)
+
+
+@pytest.fixture(scope="module")
+def reached(tmp_path_factory):
+    """Of every module, the kinds of thing that are made anew when it is edited."""
+    chosen = {"preset": "quick", "seed": 1, "results": "results"}
+    loaded = configuration.load(chosen, ROOT, "config")
+    # One figure with noise and one with tokens of a file are enough.
+    few = ("nonlinear_attention", "digits")
+    kept = tuple(figure for figure in loaded.figures if figure.name in few)
+    loaded = dataclasses.replace(loaded, figures=kept, claims={})
+
+    def stems():
+        identity.code_digest.cache_clear()
+        made = plan.Plan(loaded, "style")
+        items = [item for one in made.shown().values() for item in one.items()]
+        items += [o for p in made.shown().values() for o in (p.table, p.picture)]
+        return {(item.kind, item.stem) for item in (*items, made.claims)}
+
+    copy = tmp_path_factory.mktemp("package") / identity.PACKAGE.name
+    shutil.copytree(identity.PACKAGE, copy)
+    changed = defaultdict(set)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "PACKAGE", copy)
+        # Modules that are not edited need not be read anew each time.
+        patch.setattr(identity, "_tokens", functools.cache(identity._tokens))
+        patch.setattr(ast, "parse", functools.cache(ast.parse))
+        before = stems()
+        for name in sorted(set().union(*map(imported, JOBS))):
+            path = copy / f"{name}.py"
+            text = path.read_text("utf-8")
+            path.write_text(f"{text}\n_EDITED = True\n", "utf-8")
+            changed[name] = {kind for kind, _ in stems() - before}
+            path.write_text(text, "utf-8")
+    identity.code_digest.cache_clear()
+    return changed
+
+
+@pytest.mark.parametrize("script", JOBS)
+def test_what_a_job_imports_is_in_its_key(reached, script):
+    kinds = set(crate.STEPS[script])
+    missing = {name for name in imported(script) if not kinds & reached[name]}
+    assert missing <= set(NO_RESULT)
+
+
+def test_modules_without_a_key_are_really_imported_and_in_none(reached):
+    assert {name for name, kinds in reached.items() if not kinds} == set(NO_RESULT)

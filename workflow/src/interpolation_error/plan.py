@@ -397,6 +397,8 @@ def study_plan(study: Study, seed: int, style: str) -> StudyPlan:
             "gamma": study.words.gamma,
             "seed": seed,
             "replicates": list(range(study.words.replicates)),
+            # What scales words fixes their signal, and no prediction imports it.
+            "tokens": code_digest("word_tokens"),
         }
         parts.append(_study_part("words", "words", study.words.model, words))
     named = [
