@@ -191,11 +191,46 @@ def test_an_edited_comment_makes_nothing_anew(package):
     assert keys(ROOT) == before
 
 
-def test_another_numpy_makes_every_array_anew(monkeypatch):
+ALL = {"data": 1, "simulation": 2, "theory": 1, **RETABULATED}
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        *((name, ALL) for name in ("numpy", "scipy", "h5py")),
+        ("pandas", RETABULATED),
+        ("tabulate", {"claims": 1}),
+        ("matplotlib", REDRAWN),
+        ("pillow", REDRAWN),
+    ],
+)
+def test_another_library_makes_anew_what_it_makes(monkeypatch, library, expected):
     before = keys(ROOT)
-    monkeypatch.setattr(identity, "versions", lambda: '{"numpy":"0.0"}')
-    anew = new(before, keys(ROOT))
-    assert anew == {"data": 1, "simulation": 2, "theory": 1, **RETABULATED}
+    real = identity.metadata.version
+    monkeypatch.setattr(
+        identity.metadata,
+        "version",
+        lambda name: "0.0" if name == library else real(name),
+    )
+    identity.versions.cache_clear()
+    try:
+        assert new(before, keys(ROOT)) == expected
+    finally:
+        identity.versions.cache_clear()
+
+
+def test_nodes_must_agree_in_every_library_of_a_key():
+    chosen = {"preset": "smoke", "seed": 1, "results": "results"}
+    made = plan.Plan(configuration.load(chosen, ROOT, "config"), "style")
+    libraries = {n for kind in identity.KINDS.values() for n in kind.libraries}
+    assert set(made.identity()) == {*identity.NUMERICAL, *libraries, "code"}
+    assert {"pandas", "matplotlib"} <= libraries
+
+
+def test_no_script_writes_a_table_in_a_form_of_its_own():
+    # The text of a table is made where the key sees it.
+    for path in (*SCRIPTS.glob("*.py"), ROOT / SOURCES / "verification.py"):
+        assert "to_csv" not in path.read_text("utf-8"), path.name
 
 
 def test_simulations_of_a_users_tokens_depend_on_what_reads_them():

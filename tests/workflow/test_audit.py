@@ -18,7 +18,15 @@ import pandas as pd
 import pytest
 from conftest import ROOT, Clone
 
-from interpolation_error import audit, checked_yaml, configuration, crate, plan, store
+from interpolation_error import (
+    audit,
+    checked_yaml,
+    configuration,
+    crate,
+    identity,
+    plan,
+    store,
+)
 from interpolation_error.verification_report import covered
 
 pytestmark = pytest.mark.workflow
@@ -381,7 +389,7 @@ def test_a_crate_names_neither_people_nor_places(packed):
 
 
 def test_every_kind_of_thing_that_a_run_makes_has_its_step():
-    assert sorted(plan.MODULES) == sorted(
+    assert sorted(identity.KINDS) == sorted(
         k for kinds in crate.STEPS.values() for k in kinds
     )
 

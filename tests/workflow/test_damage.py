@@ -340,7 +340,7 @@ def test_an_array_under_the_name_of_swapped_parameters_is_noticed(clone):
     swapped = json.loads(store.read_identity(path).spec)
     curve = swapped["curve"]
     curve["tokens"], curve["dimension"] = curve["dimension"], curve["tokens"]
-    identity = Identity.of(swapped, "experiment")
+    identity = Identity.of(swapped, "simulation")
     other = path.with_name(f"swapped-{identity.key[:16]}.h5")
     store.write(other, store.read(path), identity)
     os.replace(other, path)

@@ -18,6 +18,7 @@ from interpolation_error import (
     configuration,
     recomputation,
     store,
+    tables,
     verification,
     verification_report,
 )
@@ -383,7 +384,7 @@ def test_another_processor_may_differ_in_last_digits_and_no_more(clone, monkeypa
     monkeypatch.setattr(store, "blas", lambda: "[]")
     for factor, faults in ((1 + 1e-11, 0), (1 + 1e-7, 1)):
         table["simulated_mean"] *= factor
-        table.to_csv(path, index=False, float_format="%.12g")
+        path.write_text(tables.text(table))
         edit_json(
             manifest(clone, clone.plan().figures[NAME].table),
             table_sha256=store.file_digest(path),

@@ -17,7 +17,7 @@ from interpolation_error.identity import Identity
 def main(arguments: argparse.Namespace) -> None:
     """Read the table, draw, and write the manifest of the pictures."""
     spec = arguments.spec
-    identity = Identity.of(spec, "drawing")
+    identity = Identity.of(spec, "figure")
     store.check_name(arguments.manifest, identity)
     drawing.use_style(arguments.style)
     picture = drawing.draw(pd.read_csv(arguments.table), spec["drawing"])

@@ -17,7 +17,7 @@ from interpolation_error.identity import Identity
 def main(arguments: argparse.Namespace) -> None:
     """Read the tables, draw, and write the manifest of the pictures."""
     spec = arguments.spec
-    identity = Identity.of(spec, "study_drawing")
+    identity = Identity.of(spec, "study_figure")
     store.check_name(arguments.manifest, identity)
     drawing.use_style(arguments.style)
     tables = [pd.read_csv(path) for path in arguments.tables]

@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> None:
     stopwatch = Stopwatch()
     spec = arguments.spec
     own = "source" in spec
-    identity = Identity.of(spec, "tokens_file" if own else "data")
+    identity = Identity.of(spec, "tokens" if own else "data")
     store.check_name(arguments.output, identity)
     store.write(arguments.output, user_tokens(spec) if own else noise(spec), identity)
     stopwatch.write(arguments.output)

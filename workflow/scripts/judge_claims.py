@@ -6,16 +6,15 @@ from pathlib import Path
 
 from _job import read_spec, run, write_json
 
-from interpolation_error import store
+from interpolation_error import claims_table, store
 from interpolation_error.claims import verdicts
-from interpolation_error.claims_table import markdown, rows
 from interpolation_error.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read the arrays, judge, and write the verdicts in three forms."""
     spec = arguments.spec
-    identity = Identity.of(spec, "claims_table")
+    identity = Identity.of(spec, "claims")
     store.check_name(arguments.manifest, identity)
     # The manifest of a figure's table names the arrays that the table is made of.
     folder = arguments.manifest.parent
@@ -28,12 +27,11 @@ def main(arguments: argparse.Namespace) -> None:
     )
     for earlier in arguments.manifest.parent.glob("claims-*.json"):
         earlier.unlink()
-    write_json(arguments.json, {"key": identity.key, "claims": found})
-    with store.replacing(arguments.csv) as draft:
-        rows(found).to_csv(draft, index=False, float_format="%.6g")
-    with store.replacing(arguments.markdown) as draft:
-        draft.write_text(markdown(found, "figures/{figure}.png"), "utf-8")
     files = (arguments.json, arguments.csv, arguments.markdown)
+    texts = claims_table.texts(found, identity.key)
+    for path, text in zip(files, texts.values(), strict=True):
+        with store.replacing(path) as draft:
+            draft.write_text(text, "utf-8")
     write_json(
         arguments.manifest,
         {

@@ -14,7 +14,7 @@ from interpolation_error.prediction import predict_line
 def main(arguments: argparse.Namespace) -> None:
     """Predict, store, and say what it took."""
     stopwatch = Stopwatch()
-    identity = Identity.of(arguments.spec, "prediction")
+    identity = Identity.of(arguments.spec, "theory")
     store.check_name(arguments.output, identity)
     predicted = {
         f"{name}/{array}": values

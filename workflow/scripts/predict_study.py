@@ -12,7 +12,7 @@ from interpolation_error.identity import Identity
 def main(arguments: argparse.Namespace) -> None:
     """Read the weights, predict, store, and say what it took."""
     stopwatch = Stopwatch()
-    identity = Identity.of(arguments.spec, "study_prediction")
+    identity = Identity.of(arguments.spec, "study_theory")
     store.check_name(arguments.output, identity)
     found = study_parts.predict(arguments.spec, arguments.weights)
     store.write(arguments.output, found, identity)

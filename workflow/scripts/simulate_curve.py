@@ -15,7 +15,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Read the draws, simulate, store, and say what it took."""
     stopwatch = Stopwatch()
     spec = arguments.spec
-    identity = Identity.of(spec, "experiment")
+    identity = Identity.of(spec, "simulation")
     store.check_name(arguments.output, identity)
     measured = simulate_curve(
         Curve.from_spec(spec["curve"]),

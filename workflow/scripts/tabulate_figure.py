@@ -8,13 +8,13 @@ from _job import read_spec, run, write_json
 from interpolation_error import store
 from interpolation_error.gather import gather
 from interpolation_error.identity import Identity
-from interpolation_error.tables import tabulate
+from interpolation_error.tables import tabulate, text
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read and check the arrays, write the table and the manifest of its curves."""
     spec = arguments.spec
-    identity = Identity.of(spec, "gather")
+    identity = Identity.of(spec, "table")
     store.check_name(arguments.manifest, identity)
     table = tabulate(gather(spec, lambda path: store.read(arguments.results / path)))
     # The manifests of an earlier table go first: they vouch for a file about to change.
@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> None:
     for earlier in arguments.manifest.parent.glob(pattern):
         earlier.unlink()
     with store.replacing(arguments.table) as draft:
-        table.to_csv(draft, index=False, float_format="%.12g")
+        draft.write_text(text(table), "utf-8")
     write_json(
         arguments.manifest,
         {

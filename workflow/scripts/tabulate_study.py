@@ -7,6 +7,7 @@ from _job import read_spec, run, write_json
 
 from interpolation_error import store, study_table
 from interpolation_error.identity import Identity
+from interpolation_error.tables import text
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -27,7 +28,7 @@ def main(arguments: argparse.Namespace) -> None:
         earlier.unlink()
     for path, table in zip(arguments.tables, tables, strict=True):
         with store.replacing(path) as draft:
-            table.to_csv(draft, index=False, float_format="%.12g")
+            draft.write_text(text(table), "utf-8")
     write_json(
         arguments.manifest,
         {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pandas as pd
 from tabulate import tabulate
 
+from interpolation_error import tables
 from interpolation_error.claims import Verdict
 
 HEAD = """\
@@ -32,6 +34,53 @@ MEASURES = {
     "slope": "exponent of p",
 }
 """What each statistic is, for the table."""
+
+
+DIGITS = 6
+"""Significant digits of a number in the verdicts' table."""
+
+
+def texts(verdicts: Sequence[Verdict], key: str) -> dict[str, str]:
+    """Return the verdicts as the texts of their three files.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        As :func:`interpolation_error.claims.verdicts` returns them.
+    key : str
+        Of all that they depend on.
+
+    Returns
+    -------
+    dict of str to str
+        By the name of the file.
+
+    Examples
+    --------
+    >>> list(texts([], "0" * 64))
+    ['claims.json', 'claims.csv', 'claims.md']
+    """
+    content = {"key": key, "claims": verdicts}
+    return {
+        "claims.json": json.dumps(content, indent=1, sort_keys=True) + "\n",
+        "claims.csv": csv(rows(verdicts)),
+        "claims.md": markdown(verdicts, "figures/{figure}.png"),
+    }
+
+
+def csv(table: pd.DataFrame) -> str:
+    """Return the verdicts' table, or a part of it, as the text of a CSV file.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`rows` returns it.
+
+    Returns
+    -------
+    str
+    """
+    return tables.text(table, DIGITS)
 
 
 def rows(verdicts: Sequence[Verdict]) -> pd.DataFrame:

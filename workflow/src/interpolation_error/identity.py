@@ -12,15 +12,52 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PACKAGE = Path(__file__).parent
 SCHEMA_VERSION = 1
 """Layout of the files that the store writes; raise it when the layout changes."""
-LIBRARIES = ("numpy", "scipy", "h5py")
+NUMERICAL = ("numpy", "scipy", "h5py")
 """Packages whose version is a part of every key."""
+TABLES = ("pandas",)
+"""Those that give a table its text, too."""
+VERDICTS = (*TABLES, "tabulate")
+"""Those that give the verdicts theirs."""
+PICTURES = ("matplotlib", "contourpy", "fonttools", "kiwisolver", "pillow")
+"""matplotlib, and what it draws and writes with."""
 KEY_LENGTH = 16
 """How many hex digits of the key stand in a file's name."""
+
+
+class Kind(NamedTuple):
+    """A kind of thing that jobs make.
+
+    Parameters
+    ----------
+    module : str
+        The module that makes it; with its imports it is in the key.
+    libraries : tuple of str, optional
+        Packages beyond :data:`NUMERICAL` whose version is in the key.
+    """
+
+    module: str
+    libraries: tuple[str, ...] = ()
+
+
+KINDS = {
+    "data": Kind("data"),
+    "tokens": Kind("tokens_file"),
+    "simulation": Kind("experiment"),
+    "theory": Kind("prediction"),
+    "table": Kind("gather", TABLES),
+    "figure": Kind("drawing", PICTURES),
+    "claims": Kind("claims_table", VERDICTS),
+    "study_simulation": Kind("study_simulation"),
+    "study_theory": Kind("study_prediction"),
+    "study_table": Kind("study_table", TABLES),
+    "study_figure": Kind("study_drawing", PICTURES),
+}
+"""All that jobs make, by name."""
 
 
 def canonical_json(spec: Any) -> str:
@@ -41,7 +78,9 @@ def canonical_json(spec: Any) -> str:
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that an array's bytes depend on, apart from the processor.
+    """Everything that the bytes of an array, table or picture depend on.
+
+    All but the processor, that is.
 
     Parameters
     ----------
@@ -66,11 +105,22 @@ class Identity:
     schema: int
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any], module: str) -> Identity:
-        """Return the identity of what ``module`` makes of ``spec`` here and now."""
-        return cls(
-            canonical_json(spec), code_digest(module), versions(), SCHEMA_VERSION
-        )
+    def of(cls, spec: Mapping[str, Any], kind: str) -> Identity:
+        """Return the identity of a kind of thing that is made here and now.
+
+        Parameters
+        ----------
+        spec : mapping
+            What is asked for, in plain JSON types.
+        kind : str
+            A key of :data:`KINDS`.
+
+        Returns
+        -------
+        Identity
+        """
+        code = code_digest(KINDS[kind].module)
+        return cls(canonical_json(spec), code, versions(kind), SCHEMA_VERSION)
 
     @property
     def key(self) -> str:
@@ -80,9 +130,28 @@ class Identity:
 
 
 @cache
-def versions() -> str:
-    """Return the versions of the numerical libraries as canonical JSON."""
-    return canonical_json({name: metadata.version(name) for name in LIBRARIES})
+def versions(kind: str) -> str:
+    """Return the versions of the libraries that make a kind of thing.
+
+    Parameters
+    ----------
+    kind : str
+        A key of :data:`KINDS`.
+
+    Returns
+    -------
+    str
+        Canonical JSON.
+
+    Examples
+    --------
+    >>> list(json.loads(versions("simulation")))
+    ['h5py', 'numpy', 'scipy']
+    >>> list(json.loads(versions("table")))
+    ['h5py', 'numpy', 'pandas', 'scipy']
+    """
+    libraries = (*NUMERICAL, *KINDS[kind].libraries)
+    return canonical_json({name: metadata.version(name) for name in libraries})
 
 
 @cache

@@ -16,6 +16,7 @@ from interpolation_error.curve import Curve
 from interpolation_error.figure import QUANTITIES, Figure, Panel
 from interpolation_error.identity import (
     KEY_LENGTH,
+    KINDS,
     Identity,
     code_digest,
     versions,
@@ -23,21 +24,6 @@ from interpolation_error.identity import (
 from interpolation_error.setting import HermiteMix, Noise, UserFunction
 from interpolation_error.study import Model, Study, tokens_at
 from interpolation_error.study_table import ENDINGS
-
-MODULES = {
-    "data": "data",
-    "tokens": "tokens_file",
-    "simulation": "experiment",
-    "theory": "prediction",
-    "table": "gather",
-    "figure": "drawing",
-    "claims": "claims_table",
-    "study_simulation": "study_simulation",
-    "study_theory": "study_prediction",
-    "study_table": "study_table",
-    "study_figure": "study_drawing",
-}
-"""The module that makes each kind of thing; its imports are in the key."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +33,7 @@ class Item:
     Parameters
     ----------
     kind : str
-        What it is, a key of :data:`MODULES`.
+        What it is, a key of :data:`interpolation_error.identity.KINDS`.
     name : str
         Its readable name.
     spec : dict
@@ -61,7 +47,7 @@ class Item:
     @cached_property
     def identity(self) -> Identity:
         """What the item's bytes depend on."""
-        return Identity.of(self.spec, MODULES[self.kind])
+        return Identity.of(self.spec, self.kind)
 
     @property
     def stem(self) -> str:
@@ -248,11 +234,11 @@ class Plan:
 
     def identity(self) -> dict[str, str]:
         """Return the versions and the code that the keys of this plan stand for."""
-        code = "".join(code_digest(module) for module in MODULES.values())
-        return {
-            **json.loads(versions()),
-            "code": hashlib.sha256(code.encode()).hexdigest(),
-        }
+        code = "".join(code_digest(kind.module) for kind in KINDS.values())
+        found: dict[str, str] = {}
+        for kind in KINDS:
+            found |= json.loads(versions(kind))
+        return {**found, "code": hashlib.sha256(code.encode()).hexdigest()}
 
     def arrays(self) -> Iterator[str]:
         """Yield the path of every cached array, below the results folder."""

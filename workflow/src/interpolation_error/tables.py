@@ -13,6 +13,8 @@ from scipy import stats
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
+DIGITS = 12
+"""Significant digits of a number in a table."""
 COLUMNS = (
     "panel",
     "curve",
@@ -349,3 +351,26 @@ def _fits(one: Series) -> dict[str, Array]:
             fits[:, row] = np.array(slope)[:, None]
     names = ("slope", "slope_low", "slope_high")
     return {name: fit.ravel() for name, fit in zip(names, fits, strict=True)}
+
+
+def text(table: pd.DataFrame, digits: int = DIGITS) -> str:
+    r"""Return a table as the text of its CSV file.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of a figure, a study or the verdicts.
+    digits : int, optional
+        Significant digits of a number.
+
+    Returns
+    -------
+    str
+        A line a row, after that of the names; nothing where there is no number.
+
+    Examples
+    --------
+    >>> text(pd.DataFrame({"x": [1 / 3, np.nan], "curve": ["a", "b"]}), digits=3)
+    'x,curve\n0.333,a\n,b\n'
+    """
+    return table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")

@@ -33,11 +33,11 @@ from interpolation_error import (
     store,
     study_audit,
     study_table,
+    tables,
 )
 from interpolation_error.claims import verdicts
 from interpolation_error.gather import Reader, gather
 from interpolation_error.plan import FigurePlan, Item, Plan, StudyPlan
-from interpolation_error.tables import tabulate
 from interpolation_error.verification_report import (
     COMMITTED,
     ITSELF,
@@ -59,7 +59,7 @@ ARRAYS = {
 }
 """What a report calls each kind of cached array."""
 TABLES: dict[str, Callable[[Mapping[str, Any], Reader], dict[str, pd.DataFrame]]] = {
-    "table": lambda spec, read: {"": tabulate(gather(spec, read))},
+    "table": lambda spec, read: {"": tables.tabulate(gather(spec, read))},
     "study_table": study_table.tables,
 }
 """What makes the tables of a figure or a study, by what their names end in."""
@@ -222,7 +222,7 @@ class _Verifier:
             return
         made = TABLES[figure.table.kind](spec, self.stored.__getitem__)
         for ending, table in made.items():
-            text = table.to_csv(index=False, float_format="%.12g")
+            text = tables.text(table)
             file = f"{self.preset}/tables/{name}{ending}.csv"
             found = _text(self.results / file)
             if found is None:
@@ -360,13 +360,7 @@ class _Verifier:
             # The other forms must follow from these very digits.
             found = agreement.in_order_of(found, said["claims"])
         self.verdicts = found
-        content = {"key": key, "claims": found}
-        csv = claims_table.rows(found).to_csv(index=False, float_format="%.6g")
-        texts = {
-            "claims.json": json.dumps(content, indent=1, sort_keys=True) + "\n",
-            "claims.csv": csv,
-            "claims.md": claims_table.markdown(found, "figures/{figure}.png"),
-        }
+        texts = claims_table.texts(found, key)
         for name, text in texts.items():
             file = f"{self.preset}/{name}"
             there = _text(self.results / file)
@@ -418,9 +412,7 @@ class _Verifier:
                     claims_table.rows(self.verdicts),
                 )
                 there, text = (
-                    table[~table["figure"].isin(others)].to_csv(
-                        index=False, float_format="%.6g"
-                    )
+                    claims_table.csv(table[~table["figure"].isin(others)])
                     for table in both
                 )
                 # The last of six digits may be rounded otherwise.
