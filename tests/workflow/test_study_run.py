@@ -14,8 +14,9 @@ import yaml
 from conftest import copy_project
 from safetensors.numpy import save_file
 
-from interpolation_error import verification
+from interpolation_error import download, study_parts, verification
 from interpolation_error.pretrained import LAYOUTS
+from interpolation_error.store import file_digest
 
 # All on one worker, so that they share the run.
 pytestmark = pytest.mark.xdist_group("study")
@@ -162,7 +163,14 @@ def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, 
 
 def test_recomputing_all_of_it_gives_the_same(finished, monkeypatch):
     monkeypatch.chdir(finished.folder)
+    hashed = []
+    monkeypatch.setattr(
+        download, "file_digest", lambda path: hashed.append(path) or file_digest(path)
+    )
+    study_parts._fault.cache_clear()
     report = verification.verify(finished.plan(), finished.folder, recompute=1.0)
+    # The weights are hashed once and not for every part and draw.
+    assert [path.name for path in hashed] == ["weights.safetensors"]
     assert not report.faults
     count = report.counts["parts of studies, recomputed"]
     assert count.hold == count.named > 0
