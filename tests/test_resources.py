@@ -71,7 +71,7 @@ def test_the_large_preset_fits_a_common_node_and_lapacks_integers():
     assert max(setting.tokens for setting in settings) == 32768
     assert all(s.tokens * s.dimension < 2**31 for s in settings)
     assert all(min(s.tokens, 2**16) ** 2 < 2**31 for s in settings)
-    draws = {p.replicates for f in run.figures.values() for p in f.figure.panels}
+    draws = {p.replicates for f in run.figures.values() for p in f.definition.panels}
     assert draws == {20}
     for name, figure in run.figures.items():
         for one in figure.simulations:

@@ -69,7 +69,7 @@ def parts(one: FigurePlan | StudyPlan, plan: Plan, root: Path) -> dict[str, Any]
         defined = plan.configuration.defined[name]
         return content | _of_curves(one, defined, table, root)
     return content | {
-        "parameters": of_study(one.study),
+        "parameters": of_study(one.definition),
         "sources": WHO_SAYS,
         "curves": [
             {"curves": [role], "sources": found}
@@ -87,7 +87,7 @@ def _of_curves(
     one: FigurePlan, defined: Figure, table: pd.DataFrame, root: Path
 ) -> dict[str, Any]:
     """Return the parts of a figure of simulated and predicted curves."""
-    figure = one.figure
+    figure = one.definition
     points = table["simulated_mean"].notna()
     theory = theory_text(root)
     return {

@@ -73,7 +73,7 @@ class Simulation:
 class FigurePlan:
     """A figure's arrays, its table and its picture."""
 
-    figure: Figure
+    definition: Figure
     simulations: tuple[Simulation, ...]
     theory: Item
     table: Item
@@ -82,12 +82,7 @@ class FigurePlan:
     @property
     def name(self) -> str:
         """Name of the figure."""
-        return self.figure.name
-
-    @property
-    def definition(self) -> Figure:
-        """What is shown."""
-        return self.figure
+        return self.definition.name
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -104,7 +99,7 @@ class FigurePlan:
         """Yield every curve that is predicted at finite size, once."""
         found = {
             labelled.curve: None
-            for panel in self.figure.panels
+            for panel in self.definition.panels
             for labelled in panel.curves
             if panel.line(labelled.curve)["finite_size"]
         }
@@ -129,7 +124,7 @@ class StudyPart:
 class StudyPlan:
     """A study's arrays, its tables and its picture."""
 
-    study: Study
+    definition: Study
     parts: tuple[StudyPart, ...]
     table: Item
     picture: Item
@@ -137,12 +132,7 @@ class StudyPlan:
     @property
     def name(self) -> str:
         """Name of the study."""
-        return self.study.name
-
-    @property
-    def definition(self) -> Study:
-        """What is shown."""
-        return self.study
+        return self.definition.name
 
     @property
     def tables(self) -> tuple[str, ...]:
