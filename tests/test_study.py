@@ -16,6 +16,7 @@ from interpolation_error import (
     theory,
     word_tokens,
 )
+from interpolation_error.nonlinearity import diagonal_limit, hermite_coefficients
 from interpolation_error.pretrained import AttentionWeights
 from interpolation_error.simulation_general_weights import (
     attention_error_general_weights,
@@ -181,6 +182,26 @@ def test_heads_are_predicted_by_the_theories_that_are_named(weights):
     assert found["theorem_1"].shape == (HEADS, len(DIRECTIONS))
     # What a head does not see it can use through the multiple of the identity alone.
     assert np.all((found["fit"] > 0) & (found["fit"] < 1))
+
+
+@pytest.mark.parametrize("diagonal", ["zero", "keep"])
+def test_theorem_1_of_a_head_takes_the_diagonal_as_it_is(weights, diagonal):
+    """With W = I it is Theorem 1 with the limit of the diagonal, whatever the signal."""
+    identity = AttentionWeights(*np.tile(np.eye(P), (2, 1, 1, 1, 1)))
+    spec = {**SPEC, "layer": 0, "diagonal": diagonal}
+    directions = np.tile(np.eye(P)[0], (3, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        # The identity sees every direction, so that there is none that it does not.
+        patch.setattr(study_prediction, "signal_directions", lambda *_: directions)
+        found = study_prediction.predict_heads(spec, identity)
+    _, a1, _, nu = hermite_coefficients("tanh")
+    wanted = theory.attention_error(
+        *(0.1, 0.5, a1, nu),
+        inner_products=theory.InnerProducts(2.0),
+        diagonal_limit=diagonal_limit("tanh", P) if diagonal == "keep" else 0.0,
+    )
+    np.testing.assert_allclose(found["theorem_1"], wanted, rtol=1e-6)
+    np.testing.assert_allclose(found["any_weights"], wanted, rtol=1e-6)
 
 
 def test_lines_go_through_the_simulated_points_and_meet(predicted):

@@ -10,7 +10,7 @@ import numpy as np
 
 from interpolation_error import identity_fit, theory
 from interpolation_error._checks import Array
-from interpolation_error.nonlinearity import hermite_coefficients
+from interpolation_error.nonlinearity import diagonal_limit, hermite_coefficients
 from interpolation_error.pretrained import AttentionWeights
 from interpolation_error.study import (
     DIRECTIONS,
@@ -236,10 +236,14 @@ def _theorem_1(
     mu: Array,
 ) -> Array:
     """Return Theorem 1 for I + w_K w_Q^T, at signals of shape (..., p)."""
-    _, a1, _, nu = hermite_coefficients(spec["nonlinearity"])
+    f = spec["nonlinearity"]
+    _, a1, _, nu = hermite_coefficients(f)
+    kept = diagonal_limit(f, len(w_k)) if spec["diagonal"] == "keep" else 0.0
     return np.asarray(
         theory.attention_error(
-            gamma, aspect_ratio, a1, nu, inner_products=_products(mu, w_k, w_q)
+            *(gamma, aspect_ratio, a1, nu),
+            inner_products=_products(mu, w_k, w_q),
+            diagonal_limit=kept,
         )
     )
 
