@@ -14,6 +14,7 @@ from interpolation_error import (
     study_simulation,
     study_table,
     theory,
+    theory_finite_size,
     word_tokens,
 )
 from interpolation_error.nonlinearity import diagonal_limit, hermite_coefficients
@@ -186,7 +187,7 @@ def test_heads_are_predicted_by_the_theories_that_are_named(weights):
 
 @pytest.mark.parametrize("diagonal", ["zero", "keep"])
 def test_theorem_1_of_a_head_takes_the_diagonal_as_it_is(weights, diagonal):
-    """With W = I it is Theorem 1 with the limit of the diagonal, whatever the signal."""
+    """With W = I it is Theorem 1, with the limit of the diagonal where it is kept."""
     identity = AttentionWeights(*np.tile(np.eye(P), (2, 1, 1, 1, 1)))
     spec = {**SPEC, "layer": 0, "diagonal": diagonal}
     directions = np.tile(np.eye(P)[0], (3, 1))
@@ -217,6 +218,21 @@ def test_lines_go_through_the_simulated_points_and_meet(predicted):
     np.testing.assert_allclose(
         found["against_snr"][WEIGHTS.index("regression"), 0], regression
     )
+
+
+def test_one_penalty_that_does_not_settle_leaves_the_rest_of_a_line(
+    weights, monkeypatch
+):
+    def found(gamma, *_):
+        if 0.1 in gamma:
+            raise theory.ConvergenceError("not at 0.1")
+        return np.full(len(gamma), 0.5)
+
+    for module in (theory, theory_finite_size):
+        monkeypatch.setattr(module, "attention_error_finite_size", found)
+    spec = {**SWEPT, "penalties": [1e-3, 0.1, 1.0], "gamma": 1.0, "replicates": [0]}
+    line = study_prediction.predict_sweeps(spec, weights)["finite_size_against_gamma"]
+    np.testing.assert_array_equal(line, [0.5, np.nan, 0.5])
 
 
 def test_low_rank_stand_ins_are_predicted_as_theorem_1_has_them_for_large_p(

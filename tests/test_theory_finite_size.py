@@ -220,6 +220,19 @@ def test_what_has_not_settled_is_refused(monkeypatch):
     assert "\n" not in str(e.value)
 
 
+def test_a_penalty_that_does_not_settle_takes_no_other_with_it(monkeypatch):
+    errors = {1e-3: 0.1, 1.0: 0.3}
+
+    def found(gamma, *_):
+        if 0.1 in gamma:
+            raise ConvergenceError("not at 0.1")
+        return np.array([errors[x] for x in gamma])
+
+    monkeypatch.setattr(theory_finite_size, "attention_error_finite_size", found)
+    settled = theory.errors_that_settle([1e-3, 0.1, 1.0], 300, 100, "tanh")
+    np.testing.assert_array_equal(settled, [0.1, np.nan, 0.3])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -103,23 +103,13 @@ def predict_at_finite_size(curve: Curve) -> Array:
         if setting.heads.number == 1:
             alike.setdefault(dataclasses.replace(setting, gamma=1.0), []).append(place)
     for setting, places in alike.items():
-        found[places] = _finite_size(setting, gamma[places])
-    return found
-
-
-def _finite_size(setting: Setting, gamma: Array) -> Array:
-    """Return the predictions at several penalties, NaN where one does not settle."""
-    products = theory.InnerProducts(*inner_products(setting))
-    arguments = setting.tokens, setting.dimension, setting.function()
-    try:
-        error = theory.attention_error_finite_size(
-            gamma, *arguments, products, setting.diagonal
+        found[places] = theory.errors_that_settle(
+            gamma[places],
+            *(setting.tokens, setting.dimension, setting.function()),
+            theory.InnerProducts(*inner_products(setting)),
+            setting.diagonal,
         )
-        return np.asarray(error)
-    except theory.ConvergenceError:
-        if len(gamma) == 1:
-            return np.full(1, np.nan)
-        return np.concatenate([_finite_size(setting, one[None]) for one in gamma])
+    return found
 
 
 def predict_curve(curve: Curve, width: float | None = None) -> Array:

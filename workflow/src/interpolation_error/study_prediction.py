@@ -256,18 +256,19 @@ def _finite_size(
     w_k: Array,
     w_q: Array,
 ) -> Array:
-    """Return the theory at finite size along penalties or signals, NaN without any."""
-    found = []
-    for one in mu:
-        products = _products(one, w_k, w_q)
-        try:
-            error = theory.attention_error_finite_size(
-                penalties, *size, spec["nonlinearity"], products, spec["diagonal"]
+    """Return the theory at finite size along penalties or signals.
+
+    NaN where it does not settle.
+    """
+    how = spec["nonlinearity"], spec["diagonal"]
+    return np.concatenate(
+        [
+            theory.errors_that_settle(
+                penalties, *size, how[0], _products(one, w_k, w_q), how[1]
             )
-        except theory.ConvergenceError:
-            error = np.full(len(penalties), np.nan)
-        found.append(np.asarray(error))
-    return np.concatenate(found)
+            for one in mu
+        ]
+    )
 
 
 def _products(mu: Array, w_k: Array, w_q: Array) -> theory.InnerProducts:

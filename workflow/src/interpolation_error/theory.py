@@ -12,6 +12,7 @@ from interpolation_error.fixed_point import ConvergenceError
 from interpolation_error.theory_finite_size import (
     FiniteSize,
     attention_error_finite_size,
+    errors_that_settle,
     finite_size,
 )
 from interpolation_error.theory_general_weights import (
@@ -37,6 +38,7 @@ __all__ = [
     "attention_error_general_weights",
     "attention_resolvent_trace",
     "attention_spectral_density",
+    "errors_that_settle",
     "finite_size",
     "linear_regression_error",
     "marchenko_pastur_stieltjes",

@@ -137,6 +137,51 @@ def attention_error_finite_size(
     return float(found.error[0]) if np.ndim(gamma) == 0 else found.error
 
 
+def errors_that_settle(
+    gamma: ArrayLike,
+    n: int,
+    p: int,
+    nonlinearity: str | Nonlinearity,
+    inner_products: InnerProducts | None = None,
+    diagonal: str = "zero",
+) -> Array:
+    """Return :func:`attention_error_finite_size`, NaN where it does not settle.
+
+    Penalties are followed together. If one of them does not settle, each is tried by
+    itself, so that it takes none of the others with it.
+
+    Parameters
+    ----------
+    gamma : array_like, shape (penalties,)
+        Ridge penalties, positive.
+    n, p, nonlinearity, inner_products, diagonal
+        As there.
+
+    Returns
+    -------
+    ndarray of float64, shape (penalties,)
+
+    Raises
+    ------
+    ValueError
+        As there.
+
+    Examples
+    --------
+    >>> errors_that_settle([0.1, 1.0], 300, 100, "tanh", InnerProducts(2.0)).round(3)
+    array([0.242, 0.272])
+    """
+    penalties = np.atleast_1d(as_positive("gamma", gamma))
+    others = (n, p, nonlinearity, inner_products, diagonal)
+    try:
+        return np.asarray(attention_error_finite_size(penalties, *others))
+    except ConvergenceError:
+        if len(penalties) == 1:
+            return np.full(1, np.nan)
+        alone = [errors_that_settle(one[None], *others) for one in penalties]
+        return np.concatenate(alone)
+
+
 def finite_size(
     gamma: ArrayLike,
     n: int,
