@@ -65,6 +65,22 @@ def test_the_norm_is_the_largest_singular_value(symmetric):
     assert abs(operator_norm(M, symmetric=symmetric) / expected - 1) < 1e-9
 
 
-def test_labels_other_than_two_are_refused():
-    with pytest.raises(ValueError, match="labels"):
-        remainder(np.ones((4, 3)), [1, 2, 1], np.zeros(4), "tanh")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise": np.ones(3)}, r"noise must have shape \(dimension, tokens\), got"),
+        ({"labels": [1, 2, 1]}, "labels must be"),
+        ({"mu": np.zeros(3)}, r"mu must have one entry for each row of noise, shape"),
+        ({"w_k": np.ones(4)}, "must be given together, got w_k without w_q"),
+        ({"w_q": np.ones(4)}, "must be given together, got w_q without w_k"),
+        (
+            {"w_k": np.ones(5), "w_q": np.ones(4)},
+            r"w_k must have one entry for each row of noise, shape \(4,\), got \(5,\)",
+        ),
+    ],
+)
+def test_bad_input_is_one_clear_line(change, message):
+    given = {"noise": np.ones((4, 3)), "labels": [1, -1, 1], "mu": np.zeros(4)}
+    with pytest.raises(ValueError, match=message) as error:
+        remainder(**{**given, "nonlinearity": "tanh", **change})
+    assert "\n" not in str(error.value)

@@ -58,8 +58,8 @@ def test_unmasked_it_is_near_the_identity_less_the_mean_token():
     ("arguments", "message"),
     [
         ({"temperature": 0.0}, "temperature"),
-        ({"w_k": np.ones(4)}, "both"),
-        ({"w_k": np.ones(3), "w_q": np.ones(4)}, "shape"),
+        ({"w_k": np.ones(4)}, "together"),
+        ({"w_k": np.ones(3), "w_q": np.ones(4)}, "w_k must have one entry"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):

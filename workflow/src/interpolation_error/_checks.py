@@ -133,6 +133,120 @@ def as_labels(value: ArrayLike, tokens: int) -> Array:
     return labels
 
 
+def as_tokens(name: str, value: ArrayLike) -> Array:
+    """Return tokens, noise or features as a float64 array of two axes.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument.
+    value : array_like, shape (dimension, tokens)
+
+    Returns
+    -------
+    ndarray of float64, shape (dimension, tokens)
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_finite`, and if there are not two axes.
+
+    Examples
+    --------
+    >>> as_tokens("noise", [1.0, 2.0])
+    Traceback (most recent call last):
+        ...
+    ValueError: noise must have shape (dimension, tokens), got (2,)
+    """
+    array = as_finite(name, value)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (dimension, tokens), got {array.shape}"
+        )
+    return array
+
+
+def as_vector(name: str, value: ArrayLike, dimension: int, rows: str) -> Array:
+    """Return a signal or a vector of the weights as a float64 array.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument.
+    value : array_like, shape (dimension,)
+    dimension : int
+        Embedding dimension p.
+    rows : str
+        What the caller calls the argument that has as many rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (dimension,)
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_finite`, and if the shape is another.
+
+    Examples
+    --------
+    >>> as_vector("mu", [1.0, 2.0], 3, "noise")
+    Traceback (most recent call last):
+        ...
+    ValueError: mu must have one entry for each row of noise, shape (3,), got (2,)
+    """
+    vector = as_finite(name, value)
+    if vector.shape != (dimension,):
+        raise ValueError(
+            f"{name} must have one entry for each row of {rows}, shape ({dimension},), "
+            f"got {vector.shape}"
+        )
+    return vector
+
+
+def as_key_and_query(
+    w_k: ArrayLike | None, w_q: ArrayLike | None, dimension: int, rows: str = "tokens"
+) -> tuple[Array, Array] | None:
+    """Return the vectors of the weights as float64 arrays, or None without them.
+
+    Parameters
+    ----------
+    w_k, w_q : array_like, shape (dimension,), or None
+        Both or neither.
+    dimension : int
+        Embedding dimension p.
+    rows : str, optional
+        What the caller calls the argument that has as many rows.
+
+    Returns
+    -------
+    tuple of (ndarray, ndarray), or None
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_vector`, and if one is given without the other.
+
+    Examples
+    --------
+    >>> as_key_and_query([1.0, 2.0], None, 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: w_k and w_q must be given together, got w_k without w_q
+    """
+    if w_k is None and w_q is None:
+        return None
+    if w_k is None or w_q is None:
+        given, missing = ("w_q", "w_k") if w_k is None else ("w_k", "w_q")
+        raise ValueError(
+            f"w_k and w_q must be given together, got {given} without {missing}"
+        )
+    return (
+        as_vector("w_k", w_k, dimension, rows),
+        as_vector("w_q", w_q, dimension, rows),
+    )
+
+
 def broadcast(arguments: Mapping[str, Arrays]) -> tuple[Arrays, ...]:
     """Broadcast named arrays, naming their shapes where that cannot be done.
 

@@ -7,7 +7,14 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interpolation_error._checks import as_finite, as_labels, as_non_negative, as_whole
+from interpolation_error._checks import (
+    as_finite,
+    as_labels,
+    as_non_negative,
+    as_tokens,
+    as_vector,
+    as_whole,
+)
 
 Array = NDArray[np.float64]
 
@@ -307,17 +314,10 @@ def signal_plus_noise(noise: ArrayLike, labels: ArrayLike, mu: ArrayLike) -> Arr
     array([[ 0.5, -0.5,  0.5],
            [ 2. , -2. ,  2. ]])
     """
-    Z = as_finite("noise", noise)
-    if Z.ndim != 2:
-        raise ValueError(f"noise must have shape (dimension, tokens), got {Z.shape}")
+    Z = as_tokens("noise", noise)
     p, n = Z.shape
     y = as_labels(labels, n)
-    mu = as_finite("mu", mu)
-    if mu.shape != (p,):
-        raise ValueError(
-            f"mu must have one entry for each row of noise, shape ({p},), "
-            f"got {mu.shape}"
-        )
+    mu = as_vector("mu", mu, p, "noise")
     X = np.outer(mu, y)
     X += Z
     return X

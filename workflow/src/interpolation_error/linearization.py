@@ -13,7 +13,12 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from interpolation_error._checks import as_finite, as_labels
+from interpolation_error._checks import (
+    as_key_and_query,
+    as_labels,
+    as_tokens,
+    as_vector,
+)
 from interpolation_error.nonlinearity import Nonlinearity, get, hermite_coefficients
 
 Array = NDArray[np.float64]
@@ -55,7 +60,8 @@ def remainder(
     Raises
     ------
     ValueError
-        If shapes do not match or a value is not finite.
+        If shapes do not match, a value is not finite, or only one of ``w_k`` and
+        ``w_q`` is given.
 
     Examples
     --------
@@ -67,12 +73,13 @@ def remainder(
     >>> difference < 0.05 * norm
     True
     """
-    Z = as_finite("noise", noise)
+    Z = as_tokens("noise", noise)
     p, n = Z.shape
     y = as_labels(labels, n)
+    mu = as_vector("mu", mu, p, "noise")
+    weights = as_key_and_query(w_k, w_q, p, "noise")
     f = get(nonlinearity)
     a0, a1, _, _ = hermite_coefficients(f)
-    mu = as_finite("mu", mu)
     inner = Z.T @ Z
     # X^T W X - Z^T Z is of rank three at most: products of y, Z^T mu and X^T w.
     projected = Z.T @ mu
@@ -80,8 +87,8 @@ def remainder(
     low_rank += low_rank.T
     low_rank += (mu @ mu) * np.outer(y, y)
     symmetric = True
-    if w_k is not None and w_q is not None:
-        key, query = as_finite("w_k", w_k), as_finite("w_q", w_q)
+    if weights is not None:
+        key, query = weights
         keys = Z.T @ key + (mu @ key) * y
         queries = Z.T @ query + (mu @ query) * y
         low_rank += np.outer(keys, queries)

@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, eigvalsh, lapack
 
 from interpolation_error._checks import (
-    as_finite,
+    as_key_and_query,
     as_labels,
     as_positive,
+    as_tokens,
     as_whole,
 )
 from interpolation_error.nonlinearity import (
@@ -192,7 +193,7 @@ def attention_output(
     >>> np.allclose(A, X @ (K - np.diag(np.diag(K))))
     True
     """
-    X = _tokens(tokens)
+    X = as_tokens("tokens", tokens)
     return _output(X, _layer(X, nonlinearity, w_k, w_q, diagonal, centred))
 
 
@@ -219,7 +220,7 @@ def gram_eigenvalues(features: ArrayLike) -> Array:
     >>> gram_eigenvalues([[2.0, 0.0], [0.0, 4.0]])
     array([2., 8.])
     """
-    A = _tokens(features)
+    A = as_tokens("features", features)
     p, n = A.shape
     gram = _gram(A if p < n else A.T, 1 / n)
     eigenvalues: Array = eigvalsh(gram, lower=True, overwrite_a=True)
@@ -244,7 +245,8 @@ def _layer(
     centred: bool,
 ) -> _Layer:
     f = get(nonlinearity)
-    weights = _weights(X, w_k, w_q)
+    vectors = as_key_and_query(w_k, w_q, len(X))
+    weights = None if vectors is None else (X.T @ vectors[0], X.T @ vectors[1])
     if diagonal not in DIAGONALS:
         raise ValueError(
             f"diagonal must be one of {', '.join(DIAGONALS)}, got {diagonal!r}"
@@ -494,42 +496,12 @@ def _too_small(penalty: float) -> ValueError:
     )
 
 
-def _tokens(tokens: ArrayLike) -> Array:
-    X = as_finite("tokens", tokens)
-    if X.ndim != 2:
-        raise ValueError(f"tokens must have shape (dimension, tokens), got {X.shape}")
-    return X
-
-
 def _checked(
     tokens: ArrayLike, labels: ArrayLike, gamma: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Return tokens, labels and the penalties in one row."""
-    X = _tokens(tokens)
+    X = as_tokens("tokens", tokens)
     return X, as_labels(labels, X.shape[1]), as_positive("gamma", gamma).ravel()
-
-
-def _weights(
-    X: Array, w_k: ArrayLike | None, w_q: ArrayLike | None
-) -> tuple[Array, Array] | None:
-    """Return X^T w_K and X^T w_Q, or None without weights."""
-    if w_k is None and w_q is None:
-        return None
-    if w_k is None or w_q is None:
-        given, missing = ("w_q", "w_k") if w_k is None else ("w_k", "w_q")
-        raise ValueError(
-            f"w_k and w_q must be given together, got {given} without {missing}"
-        )
-    vectors = []
-    for name, value in (("w_k", w_k), ("w_q", w_q)):
-        vector = as_finite(name, value)
-        if vector.shape != X.shape[:1]:
-            raise ValueError(
-                f"{name} must have one entry for each row of tokens, shape "
-                f"({len(X)},), got {vector.shape}"
-            )
-        vectors.append(X.T @ vector)
-    return vectors[0], vectors[1]
 
 
 def _like(gamma: ArrayLike, errors: Array) -> float | Array:

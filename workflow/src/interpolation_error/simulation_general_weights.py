@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from interpolation_error._checks import Array, as_finite
+from interpolation_error._checks import Array, as_finite, as_tokens
 from interpolation_error.nonlinearity import (
     Nonlinearity,
     diagonal_limit,
@@ -77,9 +77,7 @@ def attention_error_general_weights(
     >>> bool(np.isclose(error, attention_error(X, y, 0.1, "tanh")))
     True
     """
-    X = as_finite("tokens", tokens)
-    if X.ndim != 2:
-        raise ValueError(f"tokens must have shape (dimension, tokens), got {X.shape}")
+    X = as_tokens("tokens", tokens)
     Q, K = as_finite("query", query), as_finite("key", key)
     if Q.ndim != 2 or Q.shape != K.shape or Q.shape[1] != len(X):
         raise ValueError(

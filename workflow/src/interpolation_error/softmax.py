@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from interpolation_error._checks import as_finite, as_positive
+from interpolation_error._checks import as_key_and_query, as_positive, as_tokens
 
 Array = NDArray[np.float64]
 
@@ -65,21 +65,14 @@ def softmax_output(
     >>> A.shape
     (8, 40)
     """
-    X = as_finite("tokens", tokens)
-    if X.ndim != 2:
-        raise ValueError(f"tokens must have shape (dimension, tokens), got {X.shape}")
+    X = as_tokens("tokens", tokens)
     T = float(as_positive("temperature", temperature))
     p, n = X.shape
+    vectors = as_key_and_query(w_k, w_q, p)
     scores = X.T @ X
-    if (w_k is None) != (w_q is None):
-        raise ValueError("w_k and w_q must both be given, or neither")
-    if w_k is not None and w_q is not None:
-        w_k, w_q = as_finite("w_k", w_k), as_finite("w_q", w_q)
-        if w_k.shape != (p,) or w_q.shape != (p,):
-            raise ValueError(
-                f"w_k and w_q must have shape ({p},), got {w_k.shape} and {w_q.shape}"
-            )
-        scores += np.outer(X.T @ w_k, w_q @ X)
+    if vectors is not None:
+        key, query = vectors
+        scores += np.outer(X.T @ key, query @ X)
     scores /= T * sqrt(p)
     if masked:
         np.fill_diagonal(scores, -np.inf)
