@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpolation_error import checked_yaml, configuration, costs, plan, resources
+from interpolation_error.setting import Direction, Setting, Weights
 from interpolation_error.store import file_digest
 
 ROOT = Path(__file__).parents[1]
@@ -112,6 +113,17 @@ def test_the_memory_of_a_job_is_not_that_of_who_started_it():
         [sys.executable, "-c", large], capture_output=True, text=True, check=True
     )
     assert 10 < int(said.stdout) < 400
+
+
+@pytest.mark.parametrize(
+    ("snr", "seconds"), [(1.0, (0.1, 1)), (100.0, (10, 40)), (1e6, (0, 1))]
+)
+def test_a_strong_signal_makes_a_prediction_at_finite_size_long(snr, seconds):
+    """Up to where there is none; 21 seconds were measured at a signal of 100."""
+    weights = Weights(Direction(norm="signal", alignment=1.0))
+    setting = Setting("attention", 300, 100, snr, 0.1, "tanh", weights)
+    least, most = seconds
+    assert least <= resources._finite_size_seconds(setting) <= most
 
 
 def test_requests_grow_with_every_attempt():

@@ -199,6 +199,52 @@ def test_averages_of_the_shifted_function_are_right_at_kinks(name):
     assert moments.variance(np.array(0.7)) == pytest.approx(variance, abs=5e-5)
 
 
+def test_the_time_of_averages_grows_with_the_reach_and_not_with_its_square():
+    looked_at = []
+
+    class Counted(np.ndarray):
+        def __getitem__(self, chosen):
+            found = super().__getitem__(chosen)
+            looked_at.append(np.size(found))
+            return found
+
+    moments = theory_finite_size._Moments(get("tanh"), 300.0)
+    nodes = moments._s
+    moments._s = nodes.view(Counted)
+    moments._averages(1.5)
+    assert sum(looked_at) < len(nodes) / 10
+
+
+@pytest.mark.parametrize("reach", [9.0, 30.0])
+def test_averages_of_two_scores_are_as_good_for_large_ones(reach):
+    moments = theory_finite_size._Moments(get("tanh"), reach)
+    one, other = np.array([[0.3, -1.2, 0.7, -reach], [0.9, 2.1, -0.4, reach]])
+    expected = [
+        moments._product((a + b) / 2, abs(a - b) / 2)
+        - moments.zeroth(a) * moments.zeroth(b)
+        - moments.first(a) * moments.first(b)
+        for a, b in zip(one, other, strict=True)
+    ]
+    np.testing.assert_allclose(moments.covariance(one, other), expected, atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [[1e3, 0], [1e3, 0], [1e3, 0]],
+        [[10.0, 0], [10.0, 0], [0, 10.0]],
+    ],
+    ids=["one vector", "two vectors"],
+)
+def test_scores_beyond_all_tables_are_refused(vectors):
+    products = InnerProducts.from_vectors(*np.array(vectors))
+    with pytest.raises(ConvergenceError, match="no prediction at finite size: ") as e:
+        attention_error_finite_size(0.1, 300, 100, "tanh", products)
+    assert "\n" not in str(e.value)
+    settled = theory.errors_that_settle([0.1, 1.0], 300, 100, "tanh", products)
+    assert np.all(np.isnan(settled))
+
+
 def test_penalties_come_in_any_order_and_shape():
     products = aligned(2.0, 1.0)
     row = attention_error_finite_size(GAMMA, 300, 100, "tanh", products)

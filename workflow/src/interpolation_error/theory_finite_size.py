@@ -53,6 +53,12 @@ SETTLED = 0.02
 # Where an error is as good as zero a share of it says nothing.
 NEGLIGIBLE = 1e-7
 
+# The signal's share of a score up to which averages of f are tabulated, in standard
+# deviations of a score: the tables grow with it, to about ten seconds each. Where w_K
+# and w_Q differ those of products of two scores grow with its square.
+FARTHEST = 4000.0
+FARTHEST_OF_TWO = 100.0
+
 _ROW = np.array([0, 0, 0, 1, 1, 2])
 _COLUMN = np.array([0, 1, 2, 1, 2, 2])
 _POSITION = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
@@ -60,6 +66,9 @@ _WIDTH = 0.25  # of a Gauss-Legendre panel, with 16 nodes
 # Of every panel; found once, since there are tens of thousands of panels.
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = 9.0  # standard deviations beyond which the normal law is left out
+# Of the table of products of f at two scores, in their mean and in half their distance:
+# so many values, and more where they would be farther apart than the step.
+_TOTALS, _DISTANCES, _STEP = 61, 31, 0.3
 
 
 @dataclass(frozen=True)
@@ -120,8 +129,10 @@ def attention_error_finite_size(
         If an argument is out of range, or the diagonal is kept of a function that
         grows too fast.
     ConvergenceError
-        If the fixed point is not found, or the prediction still moves by more than
-        2 % when nodes and terms are doubled.
+        If the fixed point is not found, the prediction still moves by more than 2 %
+        when nodes and terms are doubled, or the signal and the weights move scores by
+        more than :data:`FARTHEST` standard deviations (:data:`FARTHEST_OF_TWO` where
+        :math:`w_K` and :math:`w_Q` differ), too many for tables of averages.
 
     Examples
     --------
@@ -227,6 +238,7 @@ def finite_size(
     solved = []
     for count, terms in ((nodes, TERMS[0]), (nodes // 2, TERMS[1])):
         types = _types(mu, w_k, w_q, count, n, p)
+        _sure_within_reach(types.omega)
         kernels = _kernels(f, types, diagonal == "keep", p, terms)
         solved.append(_solve(penalties.ravel(), f, n, p, types, kernels))
     (error, residual), (coarse, _) = solved
@@ -297,6 +309,21 @@ def _types(mu: Array, w_k: Array, w_q: Array, count: int, n: int, p: int) -> _Ty
     return _Types(t, mass / mass.sum(), omega)
 
 
+def _sure_within_reach(omega: Array) -> None:
+    reach = float(np.abs(omega).max())
+    limit = FARTHEST if _is_symmetric(omega) else FARTHEST_OF_TWO
+    if not reach <= limit:
+        raise ConvergenceError(
+            f"no prediction at finite size: signal and weights move scores by up to "
+            f"{reach:.3g} standard deviations, and averages are taken up to {limit:g}"
+        )
+
+
+def _is_symmetric(omega: Array) -> bool:
+    tolerance = 1e-12 * np.abs(omega).max() + 1e-300
+    return np.allclose(omega, omega.T, rtol=0, atol=tolerance)
+
+
 def _kernels(
     f: Nonlinearity, types: _Types, keep: bool, p: int, terms: float
 ) -> _Kernels:
@@ -310,10 +337,13 @@ def _kernels(
         h = h + (f(root + own) - hermite_coefficients(f).a0) / root
     forth, back = (means.variance(x) for x in (omega, -omega))
     variance = (forth + back) / 2
-    if np.allclose(omega, omega.T, rtol=0, atol=1e-12 * np.abs(omega).max() + 1e-300):
+    if _is_symmetric(omega):
         covariance = variance
     else:
-        both = means.covariance(omega, omega.T), means.covariance(-omega, -omega.T)
+        # At once, since the table is the longest part of it.
+        both = means.covariance(
+            np.stack([omega, -omega]), np.stack([omega.T, -omega.T])
+        )
         covariance = (both[0] + both[1]) / 2
     plus, minus = means.first(omega), means.first(-omega)
     odd_mean = (means.zeroth(omega) - means.zeroth(-omega)) / 2
@@ -362,15 +392,16 @@ class _Moments:
 
     def _averages(self, omega: float) -> tuple[float, float, float]:
         """Return E f(xi + omega), E xi f(xi + omega) and E f(xi + omega)^2."""
-        xi = self._s - omega
+        # Nodes ascend. Only those about omega are looked at, or the time would grow
+        # with the square of the reach; a little more of them than is needed.
+        start, stop = np.searchsorted(self._s, [omega - _REACH - 1, omega + _REACH + 1])
+        xi = self._s[start:stop] - omega
         near = np.abs(xi) < _REACH
-        density = self._weights[near] * np.exp(-(xi[near] ** 2) / 2) / sqrt(2 * np.pi)
-        values = density * self._values[near]
-        return (
-            float(values.sum()),
-            float(values @ xi[near]),
-            float(values @ self._values[near]),
-        )
+        xi = xi[near]
+        density = self._weights[start:stop][near] * np.exp(-(xi**2) / 2)
+        f = self._values[start:stop][near]
+        values = density / sqrt(2 * np.pi) * f
+        return float(values.sum()), float(values @ xi), float(values @ f)
 
     def covariance(self, one: Array, other: Array) -> Array:
         """Return the sum over k of at least 2 of F_k(one) F_k(other).
@@ -380,8 +411,11 @@ class _Moments:
         where f jumps.
         """
         total, distance = (one + other) / 2, np.abs(one - other) / 2
-        totals = np.linspace(-self._reach, self._reach, 61)
-        distances = np.linspace(0, max(float(distance.max()), 1e-3) * (1 + 1e-12), 31)
+        farthest = max(float(distance.max()), 1e-3) * (1 + 1e-12)
+        count = max(_TOTALS, int(np.ceil(2 * self._reach / _STEP)) + 1)
+        totals = np.linspace(-self._reach, self._reach, count)
+        count = max(_DISTANCES, int(np.ceil(farthest / _STEP)) + 1)
+        distances = np.linspace(0, farthest, count)
         product = np.array([[self._product(a, b) for b in distances] for a in totals])
         spline = RectBivariateSpline(totals, distances, product, kx=5, ky=5)
         less = self.zeroth(one) * self.zeroth(other) + self.first(one) * self.first(
