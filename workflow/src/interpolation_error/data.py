@@ -200,6 +200,7 @@ def random_labels(
     >>> random_labels(1, 0, 4)
     array([ 1., -1.,  1., -1.])
     """
+    seed, replicate = as_whole("seed", seed), as_whole("replicate", replicate)
     tokens = as_whole("tokens", tokens, least=1)
     if not 0 < positive_share < 1:
         raise ValueError(f"positive_share must be in (0, 1), got {positive_share!r}")
@@ -217,7 +218,7 @@ def subset(seed: int, replicate: int, labels: ArrayLike, size: int) -> NDArray[n
     labels : array_like, shape (tokens,)
         Each +1 or -1.
     size : int
-        How many tokens to take.
+        How many tokens to take, positive.
 
     Returns
     -------
@@ -227,15 +228,17 @@ def subset(seed: int, replicate: int, labels: ArrayLike, size: int) -> NDArray[n
     Raises
     ------
     ValueError
-        If there are fewer tokens.
+        If there are fewer tokens, or an argument is out of range.
 
     Examples
     --------
     >>> subset(1, 0, [1, -1, 1, -1], 2).shape
     (2,)
     """
-    labels = np.asarray(labels, dtype=np.float64)
-    if not 1 <= size <= len(labels):
+    seed, replicate = as_whole("seed", seed), as_whole("replicate", replicate)
+    labels = as_labels(labels, np.size(labels))
+    size = as_whole("size", size, least=1)
+    if size > len(labels):
         raise ValueError(f"cannot take {size} of {len(labels)} tokens")
     shuffled = _generator(seed, SUBSETS, replicate, 0).permutation(len(labels))
     positive, negative = (shuffled[labels[shuffled] == sign] for sign in (1, -1))
