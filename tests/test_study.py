@@ -279,6 +279,17 @@ def test_word_tokens_are_centred_and_of_unit_variance(tmp_path):
     np.testing.assert_allclose(noise.std(axis=1), 1)
 
 
+def test_a_dimension_in_which_all_words_agree_is_refused(tmp_path):
+    table = np.random.default_rng(2).standard_normal((8, 3)).astype(np.float32)
+    table[:, 1] = 0.25
+    path, vocabulary = tmp_path / "m.safetensors", tmp_path / "vocab.txt"
+    save_file({"embeddings.word_embeddings.weight": table}, path)
+    vocabulary.write_text("\n".join(f"word{i}" for i in range(8)) + "\n")
+    words = [(f"word{i}", 1 if i % 2 else -1) for i in range(8)]
+    with pytest.raises(ValueError, match="dimension 1 is constant within the classes"):
+        word_tokens.word_tokens(path, vocabulary, words, "bert")
+
+
 def test_shuffled_words_keep_means_and_lose_correlations():
     generator = np.random.default_rng(4)
     y = data.alternating_labels(4000)

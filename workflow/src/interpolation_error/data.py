@@ -246,6 +246,52 @@ def subset(seed: int, replicate: int, labels: ArrayLike, size: int) -> NDArray[n
     return np.sort(np.concatenate([positive[:many], negative[: size - many]]))
 
 
+def standardized(tokens: Array, labels: Array, *, scale: bool) -> Array:
+    r"""Return tokens centred between the means of their classes, and scaled.
+
+    Then the classes stand at :math:`\pm\hat\mu`. Scaled, every dimension is divided by
+    its standard deviation within the classes, so that the noise has unit variance
+    there; it may still be correlated between dimensions.
+
+    Parameters
+    ----------
+    tokens : ndarray of float64, shape (dimension, tokens)
+    labels : ndarray of float64, shape (tokens,)
+        Each +1 or -1, and both there.
+    scale : bool
+        Whether to scale too.
+
+    Returns
+    -------
+    ndarray of float64, shape (dimension, tokens)
+
+    Raises
+    ------
+    ValueError
+        If a dimension that is to be scaled is constant within the classes.
+
+    Examples
+    --------
+    >>> X, y = np.array([[5.0, 3.0, -1.0, 1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    >>> standardized(X, y, scale=True)
+    array([[ 3.,  1., -3., -1.]])
+    """
+    means = [tokens[:, labels == sign].mean(axis=1) for sign in (1, -1)]
+    X: Array = tokens - (means[0] + means[1])[:, None] / 2
+    if not scale:
+        return X
+    within = X - np.outer((means[0] - means[1]) / 2, labels)
+    deviation = within.std(axis=1)
+    constant = np.flatnonzero(deviation <= 1e-12 * np.abs(X).max())
+    if constant.size:
+        raise ValueError(
+            f"dimension {constant[0]} is constant within the classes"
+            + (f", as are {constant.size - 1} more" if constant.size > 1 else "")
+        )
+    X /= deviation[:, None]
+    return X
+
+
 def directions(seed: int, replicate: int, dimension: int, count: int = 3) -> Array:
     r"""Return orthonormal random directions: of the signal, the key, the query, more.
 

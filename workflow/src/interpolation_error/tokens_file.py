@@ -112,7 +112,13 @@ def load(source: TokensFile) -> tuple[Array, Array]:
     if len(kinds) != 2:
         raise ValueError(f"{where}: labels must have two values, got {len(kinds)}")
     labels = np.where(given == kinds[1], 1.0, -1.0)
-    return _standardized(X, labels, source.standardize, where), labels
+    if source.standardize == "none":
+        return X, labels
+    try:
+        scale = source.standardize == "scale"
+        return data.standardized(X, labels, scale=scale), labels
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; leave such dimensions out") from None
 
 
 def measured_signal(tokens: Array, labels: Array) -> tuple[Array, float]:
@@ -153,25 +159,6 @@ def measured_signal(tokens: Array, labels: Array) -> tuple[Array, float]:
     noise = tokens - np.outer(mu, labels)
     excess = float(np.sum(noise**2)) / (n - 1) / n
     return mu / np.sqrt(length), max(length - excess, 0.0)
-
-
-def _standardized(X: Array, labels: Array, how: str, where: str) -> Array:
-    if how == "none":
-        return X
-    means = [X[:, labels == sign].mean(axis=1) for sign in (1, -1)]
-    X = X - (means[0] + means[1])[:, None] / 2
-    if how == "scale":
-        within = X - np.outer((means[0] - means[1]) / 2, labels)
-        deviation = within.std(axis=1)
-        constant = np.flatnonzero(deviation <= 1e-12 * np.abs(X).max())
-        if constant.size:
-            raise ValueError(
-                f"{where}: dimension {constant[0]} is constant within the classes"
-                + (f", as are {constant.size - 1} more" if constant.size > 1 else "")
-                + "; leave such dimensions out"
-            )
-        X /= deviation[:, None]
-    return X
 
 
 # What NumPy and h5py raise at bytes that are not what they should be.

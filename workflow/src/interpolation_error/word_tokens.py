@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from interpolation_error import data
 from interpolation_error.pretrained import word_embeddings
 
 Array = NDArray[np.float64]
@@ -87,14 +88,15 @@ def word_tokens(
     Raises
     ------
     ValueError
-        As :func:`interpolation_error.pretrained.word_embeddings`.
+        As :func:`interpolation_error.pretrained.word_embeddings`, and if a dimension is
+        constant within the classes.
     """
     X = word_embeddings(path, vocabulary, [word for word, _ in words], layout)
     y = np.array([float(label) for _, label in words])
-    means = np.stack([X[:, y == sign].mean(axis=1) for sign in (1, -1)])
-    X = X - means.mean(axis=0)[:, None]
-    mu = (means[0] - means[1]) / 2
-    return X / (X - np.outer(mu, y)).std(axis=1, keepdims=True), y
+    try:
+        return data.standardized(X, y, scale=True), y
+    except ValueError as error:
+        raise ValueError(f"{path}: embeddings of {len(y)} words: {error}") from None
 
 
 def shuffled(tokens: Array, labels: Array, seed: int, replicate: int) -> Array:
