@@ -16,6 +16,7 @@ from interpolation_error.nonlinearity import (
     Nonlinearity,
     get,
     hermite_coefficients,
+    on_panels,
 )
 
 Array = NDArray[np.float64]
@@ -108,9 +109,5 @@ def _normal_panels(edges: Array) -> tuple[Array, Array]:
     """
     t, gauss = np.polynomial.legendre.leggauss(NODES)
     t, gauss = (1 + t) / 2, gauss / 2
-    widths = np.diff(edges, axis=-1)[..., None]
-    nodes = edges[..., :-1, None] + widths * (t * t * (3 - 2 * t))
-    weights = widths * (6 * t * (1 - t) * gauss)
-    weights = weights * np.exp(-(nodes**2) / 2) / sqrt(2 * np.pi)
-    shape = (*edges.shape[:-1], -1)
-    return nodes.reshape(shape), weights.reshape(shape)
+    nodes, weights = on_panels(edges, t * t * (3 - 2 * t), 6 * t * (1 - t) * gauss)
+    return nodes, weights * np.exp(-(nodes**2) / 2) / sqrt(2 * np.pi)

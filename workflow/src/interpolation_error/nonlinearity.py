@@ -504,17 +504,73 @@ def panels(width: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
     >>> round(float(weights @ nodes**2), 12)
     1.0
     """
-    edges = np.linspace(-LIMIT, LIMIT, round(2 * LIMIT / width) + 1)
     # Ever shorter panels towards a kink, which may be a cusp such as sqrt(|t|).
     short = 2.0 ** -np.arange(1, 50)
+    edges = panel_edges(-LIMIT, LIMIT, round(2 * LIMIT / width), kinks, short)
+    places, shares = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = on_panels(edges, (1 + places) / 2, shares / 2)
+    return nodes, weights * np.exp(-(nodes**2) / 2) / sqrt(2 * pi)
+
+
+def panel_edges(
+    start: float,
+    stop: float,
+    count: int,
+    kinks: tuple[float, ...],
+    short: NDArray[np.floating[Any]],
+) -> Array:
+    """Return the edges of panels that are shorter and shorter towards kinks.
+
+    Parameters
+    ----------
+    start, stop : float
+        Of all panels.
+    count : int
+        How many there are without kinks, all alike.
+    kinks : tuple of float
+        Each is an edge, and so is what lies at the distances ``short`` about it.
+    short : ndarray of float
+        Positive.
+
+    Returns
+    -------
+    ndarray of float64
+        Ascending, from ``start`` to ``stop``.
+
+    Examples
+    --------
+    >>> panel_edges(0.0, 4.0, 2, (0.0,), np.array([0.5]))
+    array([0. , 0.5, 2. , 4. ])
+    """
+    edges = np.linspace(start, stop, count + 1)
     for kink in kinks:
         edges = np.union1d(edges, kink + np.concatenate([-short, [0.0], short]))
-    edges = edges[np.abs(edges) <= LIMIT]
-    half = np.diff(edges)[:, None] / 2
-    reference, reference_weights = np.polynomial.legendre.leggauss(NODES)
-    nodes = edges[:-1, None] + half * (1 + reference)
-    weights = half * reference_weights * np.exp(-(nodes**2) / 2) / sqrt(2 * pi)
-    return nodes.ravel(), weights.ravel()
+    return np.asarray(edges[(edges >= start) & (edges <= stop)])
+
+
+def on_panels(edges: Array, places: Array, shares: Array) -> tuple[Array, Array]:
+    """Return nodes and weights of a quadrature that is repeated on every panel.
+
+    Parameters
+    ----------
+    edges : ndarray of float64, shape (..., panels + 1)
+        Ascending.
+    places, shares : ndarray of float64, shape (nodes,)
+        Nodes and weights of the quadrature from 0 to 1.
+
+    Returns
+    -------
+    nodes, weights : ndarray of float64, shape (..., panels * nodes)
+
+    Examples
+    --------
+    >>> on_panels(np.array([0.0, 2.0, 3.0]), np.array([0.5]), np.array([1.0]))
+    (array([1. , 2.5]), array([2., 1.]))
+    """
+    widths = np.diff(edges, axis=-1)[..., None]
+    nodes = edges[..., :-1, None] + widths * places
+    shape = (*edges.shape[:-1], -1)
+    return nodes.reshape(shape), (widths * shares).reshape(shape)
 
 
 def _finite(nonlinearity: Nonlinearity, points: Array) -> Array:

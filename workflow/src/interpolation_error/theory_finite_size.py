@@ -32,6 +32,8 @@ from interpolation_error.nonlinearity import (
     diagonal_limit,
     get,
     hermite_coefficients,
+    on_panels,
+    panel_edges,
 )
 from interpolation_error.theory_limit import InnerProducts
 
@@ -64,7 +66,8 @@ _COLUMN = np.array([0, 1, 2, 1, 2, 2])
 _POSITION = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 _WIDTH = 0.25  # of a Gauss-Legendre panel, with 16 nodes
 # Of every panel; found once, since there are tens of thousands of panels.
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_PLACES, _SHARES = np.polynomial.legendre.leggauss(16)
+_PLACES, _SHARES = (1 + _PLACES) / 2, _SHARES / 2
 _REACH = 9.0  # standard deviations beyond which the normal law is left out
 # Of the table of products of f at two scores, in their mean and in half their distance:
 # so many values, and more where they would be farther apart than the step.
@@ -434,15 +437,11 @@ class _Moments:
 
 def _panels(start: float, stop: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
     """Return nodes and weights of Gauss-Legendre panels that end at the kinks."""
-    edges = np.linspace(start, stop, int(np.ceil((stop - start) / _WIDTH)) + 1)
     # Ever shorter towards a kink, which may be a cusp.
     short = _WIDTH * 2.0 ** -np.arange(0, 30, 2)
-    for kink in kinks:
-        edges = np.union1d(edges, kink + np.concatenate([-short, [0.0], short]))
-    edges = edges[(edges >= start) & (edges <= stop)]
-    half = np.diff(edges)[:, None] / 2
-    nodes = edges[:-1, None] + half * (1 + _NODES)
-    return nodes.ravel(), (half * _NODE_WEIGHTS).ravel()
+    count = int(np.ceil((stop - start) / _WIDTH))
+    edges = panel_edges(start, stop, count, kinks, short)
+    return on_panels(edges, _PLACES, _SHARES)
 
 
 class _Equations:
