@@ -88,7 +88,7 @@ class Scaled(NamedTuple):
 
 
 def solve(points: Points) -> tuple[Arrays, Arrays]:
-    """Return R and its slope in log gamma, in units of :func:`_weights`.
+    """Return R and its slope in log gamma, in units of :func:`sizes`.
 
     Raises ConvergenceError where R is not found.
     """
@@ -109,10 +109,10 @@ def scaled_solution(points: Points) -> Scaled:
     Raises ConvergenceError where it is not found.
     """
     R, slope = solve(points)
-    tau = _tau(R)
-    R = _scaled(R, tau)
+    tau = tau_of(R)
+    R = scaled_by(R, tau)
     _, E, L = _pencil(points, tau)
-    return Scaled(tau, R, symmetric(slope * _weights(R)), E, L)
+    return Scaled(tau, R, symmetric(slope * sizes(R)), E, L)
 
 
 def solve_on_the_cut(points: Points) -> tuple[Arrays, NDArray[np.bool_]]:
@@ -251,7 +251,7 @@ def _pencil(points: Points, tau: Array) -> tuple[Arrays, Arrays, Arrays]:
     return A, E, L
 
 
-def _scaled(R: Arrays, tau: Array) -> Arrays:
+def scaled_by(R: Arrays, tau: Array) -> Arrays:
     """Return R in the scaling of :func:`_pencil`; 1/tau undoes it."""
     root = np.sqrt(tau)
     rows = np.stack([root, 1 / root, root], axis=-1)
@@ -259,7 +259,7 @@ def _scaled(R: Arrays, tau: Array) -> Arrays:
     return scaled
 
 
-def _tau(R: Arrays) -> Array:
+def tau_of(R: Arrays) -> Array:
     """Return the tau that scales R_11 to 1, or leaves it where it is below 1."""
     return np.asarray(1 / np.maximum(np.abs(R[:, 0, 0]), 1.0))
 
@@ -280,7 +280,7 @@ def _equations(
     return inverse(A - (Sigma + transpose(Sigma)) / 2), P
 
 
-def _weights(R: Arrays) -> Array:
+def sizes(R: Arrays) -> Array:
     """Return the sizes against which the six entries of R are measured."""
     first, second = np.sqrt(np.abs(R[:, 0, 0])), np.sqrt(np.abs(R[:, 1, 1]))
     third = np.maximum(np.sqrt(np.abs(R[:, 2, 2])), np.abs(R[:, 1, 2]) / second)
@@ -291,17 +291,17 @@ def _weights(R: Arrays) -> Array:
 def _newton(R: Arrays, points: Points) -> tuple[Arrays, Arrays]:
     """Return the Newton step of the fixed point and its slope in log gamma.
 
-    Both are (points, 6) arrays in units of :func:`_weights`. The derivative of
+    Both are (points, 6) arrays in units of :func:`sizes`. The derivative of
     R = (A - Sigma)^-1 is dR = R (dSigma - dA) R, with dP = P dR P in dSigma.
     """
-    tau = _tau(R)
-    R = _scaled(R, tau)
+    tau = tau_of(R)
+    R = scaled_by(R, tau)
     A, E, L = _pencil(points, tau)
     image, P = _equations(R, points, A, E, L)
     c, variance = points.c[:, None, None], points.variance[:, None, None]
     around = _congruence(image)
     jacobian = np.eye(6) - around @ (c * _congruence(P) + variance * _NOISE)
-    weights = _weights(R)
+    weights = sizes(R)
     residual = _entries(image - R)
     forcing = -around[:, :, 0] * A[:, :1, 0]  # dA = gamma E_11 for d log gamma
     sides = np.stack([residual, forcing], axis=-1) / weights[:, :, None]
@@ -310,23 +310,23 @@ def _newton(R: Arrays, points: Points) -> tuple[Arrays, Arrays]:
     return solution[..., 0], solution[..., 1]
 
 
-def _move(R: Arrays, step: Arrays) -> Arrays:
+def moved(R: Arrays, step: Arrays) -> Arrays:
     """Return R moved by a step in units of its weights, R_11 and R_22 in logarithm."""
     r = _entries(R)
-    change = step * _weights(R)
-    moved = r + change
+    change = step * sizes(R)
+    r_moved = r + change
     for k in (0, 3):  # keeps their signs
-        moved[:, k] = r[:, k] * np.exp(change[:, k] / r[:, k])
-    return symmetric(moved)
+        r_moved[:, k] = r[:, k] * np.exp(change[:, k] / r[:, k])
+    return symmetric(r_moved)
 
 
-def _extrapolate(R: Arrays, slope: Arrays, length: Arrays) -> Arrays:
+def extrapolated(R: Arrays, slope: Arrays, length: Arrays) -> Arrays:
     """Return R a length in log gamma further, as a power law with this slope.
 
     That is how R goes with small gamma: the diagonal moves in its logarithm, and the
     other entries move relative to it.
     """
-    r, weights = _entries(R), _weights(R)
+    r, weights = _entries(R), sizes(R)
     change = slope * weights
     growth = change[:, [0, 3, 5]] / r[:, [0, 3, 5]]
     # R_33 may be zero: then it moves as it is.
@@ -347,9 +347,9 @@ def _damped(points: Points, steps: int) -> Arrays:
     A, _, _ = _pencil(points, np.ones_like(points.c))  # not scaled
     R = inverse(A)
     for _ in range(steps):
-        tau = _tau(R)
-        image, _ = _equations(_scaled(R, tau), points, *_pencil(points, tau))
-        R = (R + _scaled(image, 1 / tau)) / 2
+        tau = tau_of(R)
+        image, _ = _equations(scaled_by(R, tau), points, *_pencil(points, tau))
+        R = (R + scaled_by(image, 1 / tau)) / 2
     return R
 
 
@@ -363,7 +363,7 @@ def _iterate(R: Arrays, points: Points, steps: int) -> tuple[Arrays, NDArray[np.
     for _ in range(steps):
         step, _ = _newton(R[active], points.at(active))
         size = _size(step)
-        R[active] = _move(R[active], step * np.minimum(1, 2 / size)[:, None])
+        R[active] = moved(R[active], step * np.minimum(1, 2 / size)[:, None])
         done[active] = size < TOLERANCE
         active = active[(size >= TOLERANCE) & np.isfinite(size)]
         if len(active) == 0:
@@ -387,11 +387,11 @@ def _continue(R: Arrays, points: Points, here: Arrays, goal: Arrays) -> Arrays:
         share = np.minimum(1, stride[active] / np.abs(way))
         there = np.where(share == 1, goal[active], here[active] + share * way)
         there_points = points.at(active)._replace(gamma=np.exp(there))
-        trial = _extrapolate(R[active], slope[active], share * way)
+        trial = extrapolated(R[active], slope[active], share * way)
         step, _ = _newton(trial, there_points)
         kept = _size(step) < 0.3
         for _ in range(3):
-            trial = _move(trial, np.where(kept[:, None], step, 0.0))
+            trial = moved(trial, np.where(kept[:, None], step, 0.0))
             step, new_slope = _newton(trial, there_points)
         kept &= _size(step) < 1e-6
         R[active[kept]], here[active[kept]] = trial[kept], there[kept]

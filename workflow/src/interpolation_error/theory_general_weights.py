@@ -11,6 +11,7 @@ it acts within the span of that matrix, and p by p shrinks to twice the rank.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from interpolation_error._checks import Array, as_finite, as_positive
+from interpolation_error import fixed_point
+from interpolation_error._checks import Array, Arrays, as_finite, as_positive
 from interpolation_error.correlated_scores import product_mean
 from interpolation_error.fixed_point import ConvergenceError
 from interpolation_error.nonlinearity import (
@@ -40,6 +42,18 @@ _BASIS[range(6), _ROW, _COLUMN] = _BASIS[range(6), _COLUMN, _ROW] = 1.0
 # R is accepted when a further Newton step moves no entry by more than this, relative to
 # its row and column.
 _TOLERANCE = 1e-9
+
+
+def _at_one(of_many: Callable[..., Arrays]) -> Callable[..., Array]:
+    """Return a function of a batch of points as one of a single point."""
+    return lambda *given: of_many(*(np.asarray(x)[None] for x in given))[0]
+
+
+_tau = _at_one(fixed_point.tau_of)
+_scaled = _at_one(fixed_point.scaled_by)
+_sizes = _at_one(fixed_point.sizes)
+_moved = _at_one(fixed_point.moved)
+_extrapolated = _at_one(fixed_point.extrapolated)
 
 
 def attention_error_general_weights(
@@ -287,7 +301,7 @@ class _Path:
         if self.last is None:
             return None
         before, R, slope = self.last
-        return self._newton(_extrapolate(R, slope, np.log(gamma / before)), gamma, 10)
+        return self._newton(_extrapolated(R, slope, np.log(gamma / before)), gamma, 10)
 
     def _afresh(self, gamma: float) -> tuple[Array, Array] | None:
         """Take a few damped steps from A^-1, where Sigma is 0, and then Newton's."""
@@ -303,7 +317,7 @@ class _Path:
         stride = 1.0
         while found is not None and here > gamma:
             there = max(gamma, here * np.exp(-stride))
-            start = _extrapolate(*found, np.log(there / here))
+            start = _extrapolated(*found, np.log(there / here))
             further = self._newton(start, there, 5, first=0.3)
             if further is None:
                 stride /= 2
@@ -316,7 +330,7 @@ class _Path:
     def _damped(self, gamma: float, steps: int) -> Array:
         R = np.asarray(np.linalg.inv(self._pencil(gamma, 1.0)), dtype=np.float64)
         for _ in range(steps):
-            tau = _tau(R)
+            tau = float(_tau(R))
             image = self._image(_scaled(R, tau), gamma, tau)[0]
             R = (R + _scaled(image, 1 / tau)) / 2
         return R
@@ -326,7 +340,7 @@ class _Path:
     ) -> tuple[Array, Array] | None:
         """Return R and its slope in log gamma, or None if Newton's steps go astray.
 
-        Steps are in units of :func:`_units`, 2 at most, the first of all at most
+        Steps are in units of :func:`fixed_point.sizes`, 2 at most, the first at most
         ``first``.
         """
         for number in range(steps):
@@ -342,12 +356,12 @@ class _Path:
         return None
 
     def _step(self, R: Array, gamma: float) -> tuple[Array, Array]:
-        """Return Newton's step and the slope in log gamma, in units of _units(R).
+        """Return Newton's step and the slope in log gamma, in units of _sizes(R).
 
         The derivative of R = (A - Sigma)^-1 is dR = R (dSigma - dA) R, and that of P is
         P (dR x I) P.
         """
-        tau = _tau(R)
+        tau = float(_tau(R))
         R = _scaled(R, tau)
         image, P = self._image(R, gamma, tau)
         products = np.zeros((3, 3, 3, 3))
@@ -357,7 +371,7 @@ class _Path:
         changes = np.einsum("acdb,kcd->kab", products, _BASIS)
         changes += np.array([self._noise(change) for change in _BASIS])
         columns = (image @ changes @ image)[:, _ROW, _COLUMN].T
-        units = _units(R)
+        units = _sizes(R)
         # dA = gamma E_11 for d log gamma, with gamma / tau in these units of A.
         forcing = -gamma / tau * np.outer(image[:, 0], image[0])[_ROW, _COLUMN]
         sides = np.stack([(image - R)[_ROW, _COLUMN], forcing], axis=1)
@@ -395,10 +409,10 @@ class _Path:
 
     def _slopes_of_label_form(self, gamma: float, R: Array, slope: Array) -> Array:
         """Return the derivative in log gamma of y^T Q y / n for every signal."""
-        tau = _tau(R)
+        tau = float(_tau(R))
         R = _scaled(R, tau)
         dR = np.zeros((3, 3))
-        dR[_ROW, _COLUMN] = dR[_COLUMN, _ROW] = slope * _units(R)
+        dR[_ROW, _COLUMN] = dR[_COLUMN, _ROW] = slope * _sizes(R)
         signals = self.parts[0].mu.shape[1]
         T, dT = np.zeros((2, signals, 3, 3))
         for part in self.parts:
@@ -468,51 +482,3 @@ def _traces_of_products(P: Array) -> Array:
     # tr(P_ac P_db) = sum of P_ac * P_bd.
     products: Array = (flat @ flat.T).reshape(3, 3, 3, 3)
     return products.swapaxes(2, 3)
-
-
-def _tau(R: Array) -> float:
-    """Return the tau that scales R_11 to 1, or leaves it where it is below 1."""
-    return float(1 / max(abs(R[0, 0]), 1.0))
-
-
-def _scaled(R: Array, tau: float) -> Array:
-    """Return R with its rows and columns times (tau^1/2, tau^-1/2, tau^1/2)."""
-    rows = np.array([sqrt(tau), 1 / sqrt(tau), sqrt(tau)])
-    scaled: Array = R * rows[:, None] * rows
-    return scaled
-
-
-def _units(R: Array) -> Array:
-    """Return the sizes against which the six entries of R are measured."""
-    first, second = sqrt(abs(R[0, 0])), sqrt(abs(R[1, 1]))
-    third = max(sqrt(abs(R[2, 2])), abs(R[1, 2]) / second)
-    rows = np.array([first, second, third])
-    return np.asarray(rows[_ROW] * rows[_COLUMN])
-
-
-def _symmetric(entries: Array) -> Array:
-    R = np.empty((3, 3))
-    R[_ROW, _COLUMN] = R[_COLUMN, _ROW] = entries
-    return R
-
-
-def _moved(R: Array, step: Array) -> Array:
-    """Return R moved by a step in its units, R_11 and R_22 in logarithm."""
-    entries, change = R[_ROW, _COLUMN], step * _units(R)
-    moved = entries + change
-    for k in (0, 3):  # keeps their signs
-        moved[k] = entries[k] * np.exp(change[k] / entries[k])
-    return _symmetric(moved)
-
-
-def _extrapolate(R: Array, slope: Array, length: float) -> Array:
-    """Return R a length in log gamma further, as a power law with this slope."""
-    entries, units = R[_ROW, _COLUMN], _units(R)
-    change = slope * units
-    rates = np.zeros(3)
-    for a, k in enumerate((0, 3, 5)):
-        if abs(entries[k]) > 0.5 * units[k]:  # R_33 may be zero: it moves as it is
-            rates[a] = change[k] / entries[k]
-    rate = (rates[_ROW] + rates[_COLUMN]) / 2
-    moved = (entries + (change - rate * entries) * length) * np.exp(rate * length)
-    return _symmetric(moved)
