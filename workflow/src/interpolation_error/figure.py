@@ -382,14 +382,24 @@ def _fewer(
         if parameter == "eigenvalue":
             values = _wider_bins(values, limits.points)
         else:
-            # Evenly spaced in the list, first and last among them.
-            kept = np.linspace(0, len(values) - 1, limits.points).round().astype(int)
-            values = tuple(values[index] for index in kept)
+            values = thinned(values, limits.points)
     if parameter in SIZES:
         # Neighbouring sizes may become one.
         resized = (_resized(int(value), limits) for value in values)
         values = tuple(dict.fromkeys(resized))
     return values
+
+
+def thinned(values: tuple[float, ...], points: int) -> tuple[float, ...]:
+    """Return some of the values, evenly spaced in the list, first and last among them.
+
+    Examples
+    --------
+    >>> thinned((1.0, 2.0, 4.0, 8.0, 16.0), 3)
+    (1.0, 4.0, 16.0)
+    """
+    kept = np.linspace(0, len(values) - 1, points).round().astype(int)
+    return tuple(values[place] for place in kept)
 
 
 def _wider_bins(values: tuple[float, ...], bins: int) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from interpolation_error import nonlinearity, pretrained, word_tokens
 from interpolation_error.download import GPT2, MINILM
-from interpolation_error.figure import Limits
+from interpolation_error.figure import Limits, thinned
 from interpolation_error.nonlinearity import diagonal_limit
 from interpolation_error.store import file_digest
 from interpolation_error.study import Heads, Model, Study, Sweeps, Words, tokens_at
@@ -232,11 +232,10 @@ def _check_ratios(key: str, ratios: Sequence[float], dimension: int) -> None:
 
 def _fewer(values: Sequence[float], limits: Limits) -> tuple[float, ...]:
     """Return values in order, at most as many as a preset allows, ends included."""
-    ordered = sorted(float(value) for value in values)
+    ordered = tuple(sorted(float(value) for value in values))
     if limits.points is None or len(ordered) <= limits.points:
-        return tuple(ordered)
-    kept = np.linspace(0, len(ordered) - 1, limits.points).round().astype(int)
-    return tuple(ordered[place] for place in kept)
+        return ordered
+    return thinned(ordered, limits.points)
 
 
 def _at_most(replicates: int, limits: Limits) -> int:

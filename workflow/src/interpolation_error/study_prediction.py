@@ -10,6 +10,7 @@ import numpy as np
 
 from interpolation_error import identity_fit, theory
 from interpolation_error._checks import Array
+from interpolation_error.lines import BETWEEN
 from interpolation_error.nonlinearity import diagonal_limit, hermite_coefficients
 from interpolation_error.pretrained import AttentionWeights
 from interpolation_error.study import (
@@ -25,9 +26,6 @@ from interpolation_error.study import (
     variants,
 )
 from interpolation_error.tokens_file import measured_signal
-
-BETWEEN = 3
-"""Predicted values between two that are simulated."""
 
 
 def describe(weights: AttentionWeights) -> dict[str, Array]:
