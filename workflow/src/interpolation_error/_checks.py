@@ -50,6 +50,17 @@ def as_finite(name: str, value: ArrayLike) -> Array:
 def as_positive(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array, refusing anything not above zero.
 
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument; it opens the message.
+    value : array_like
+        Real numbers of any shape.
+
+    Returns
+    -------
+    ndarray of float64
+
     Raises
     ------
     ValueError
@@ -71,6 +82,17 @@ def as_positive(name: str, value: ArrayLike) -> Array:
 def as_non_negative(name: str, value: ArrayLike) -> Array:
     """Return ``value`` as a float64 array, refusing anything below zero.
 
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument; it opens the message.
+    value : array_like
+        Real numbers of any shape.
+
+    Returns
+    -------
+    ndarray of float64
+
     Raises
     ------
     ValueError
@@ -89,6 +111,19 @@ def as_non_negative(name: str, value: ArrayLike) -> Array:
 
 def as_whole(name: str, value: Any, least: int = 0) -> int:
     """Return ``value`` as an int, refusing fractions and anything below ``least``.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument; it opens the message.
+    value : int
+        As it was given; True is no number.
+    least : int, optional
+        The smallest that is allowed.
+
+    Returns
+    -------
+    int
 
     Raises
     ------
@@ -110,6 +145,17 @@ def as_whole(name: str, value: Any, least: int = 0) -> int:
 
 def as_labels(value: ArrayLike, tokens: int) -> Array:
     """Return labels as a float64 array, refusing anything but +1 and -1.
+
+    Parameters
+    ----------
+    value : array_like, shape (tokens,)
+        Labels y.
+    tokens : int
+        Number of tokens n.
+
+    Returns
+    -------
+    ndarray of float64, shape (tokens,)
 
     Raises
     ------
@@ -250,6 +296,16 @@ def as_key_and_query(
 def broadcast(arguments: Mapping[str, Arrays]) -> tuple[Arrays, ...]:
     """Broadcast named arrays, naming their shapes where that cannot be done.
 
+    Parameters
+    ----------
+    arguments : mapping of str to ndarray
+        By the names that the caller gives them.
+
+    Returns
+    -------
+    tuple of ndarray
+        In the order of the mapping, all of one shape.
+
     Raises
     ------
     ValueError
@@ -269,6 +325,14 @@ def broadcast(arguments: Mapping[str, Arrays]) -> tuple[Arrays, ...]:
 
 def plain(array: Array) -> float | Array:
     """Return a Python number in place of an array without axes.
+
+    Parameters
+    ----------
+    array : ndarray of float64
+
+    Returns
+    -------
+    float or ndarray of float64
 
     Examples
     --------

@@ -55,6 +55,10 @@ def memory_request(megabytes: float, attempt: int = 1, submitted: bool = False) 
     submitted : bool
         Whether a cluster runs it, inside of Snakemakes of its own.
 
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> memory_request(400), memory_request(400, 2, submitted=True)
@@ -66,6 +70,17 @@ def memory_request(megabytes: float, attempt: int = 1, submitted: bool = False) 
 def minutes_request(seconds: float, attempt: int = 1) -> int:
     """Return the minutes to ask for, more on every attempt.
 
+    Parameters
+    ----------
+    seconds : float
+        What the job is expected to take.
+    attempt : int
+        1, or more after a job had too little.
+
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> minutes_request(1), minutes_request(3600), minutes_request(3600, 2)
@@ -75,13 +90,45 @@ def minutes_request(seconds: float, attempt: int = 1) -> int:
 
 
 def dataset_size(spec: dict[str, Any]) -> int:
-    """Return the bytes of a dataset."""
+    """Return the bytes of a dataset.
+
+    Parameters
+    ----------
+    spec : dict
+        With ``tokens``, ``dimension`` and ``replicates``.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> spec = {"tokens": 1000, "dimension": 500, "replicates": [0, 1]}
+    >>> dataset_size(spec)
+    8000000
+    """
     size: int = FLOAT * spec["tokens"] * spec["dimension"] * len(spec["replicates"])
     return size
 
 
 def dataset_memory(spec: dict[str, Any]) -> int:
-    """Return the megabytes that drawing a dataset needs: one draw stands beside it."""
+    """Return the megabytes that drawing a dataset needs: one draw stands beside it.
+
+    Parameters
+    ----------
+    spec : dict
+        With ``tokens``, ``dimension`` and ``replicates``.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> spec = {"tokens": 1000, "dimension": 500, "replicates": [0, 1]}
+    >>> dataset_memory(spec)
+    413
+    """
     size = dataset_size(spec)
     return BASE_MEMORY + _megabytes(size + size // len(spec["replicates"]))
 
@@ -91,6 +138,27 @@ def simulation_memory(simulation: Simulation) -> int:
 
     The whole dataset is read, so that its checksum can be verified; one draw is
     worked on at a time.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        A curve, its draws and its dataset.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from interpolation_error.curve import Curve
+    >>> from interpolation_error.plan import Item
+    >>> setting = Setting("regression", tokens=1000, dimension=500, snr=1.0, gamma=0.1)
+    >>> curve = Curve(setting, "gamma", (0.1, 1.0))
+    >>> spec = {"tokens": 1000, "dimension": 500, "replicates": [0, 1]}
+    >>> item = Item("data", "noise", spec)
+    >>> one = Simulation(item, item, curve)
+    >>> simulation_memory(one) > BASE_MEMORY
+    True
     """
     measure = simulation.curve.measure
     largest = max(_working_memory(setting, measure) for setting in simulation.curve)
@@ -102,6 +170,25 @@ def study_memory(part: StudyPart) -> int:
 
     The weights of the whole model, the noise of all draws, and for one draw scores,
     attention matrix and its working copies; or the blocks of a prediction.
+
+    Parameters
+    ----------
+    part : StudyPart
+        With its model, and its dataset if it has one.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from interpolation_error.plan import Item
+    >>> from interpolation_error.study import Model
+    >>> model = Model("small", "small.safetensors", "0" * 64, "bert", 2, 4, 64)
+    >>> theory = Item("theory", "description", {"part": "description"})
+    >>> part = StudyPart("description", model, None, theory)
+    >>> study_memory(part)
+    402
     """
     model = part.model
     p = model.dimension
@@ -117,6 +204,27 @@ def study_seconds(part: StudyPart) -> tuple[float, float]:
     """Return about how long simulating and predicting a part of a study take.
 
     A prediction decomposes p by p matrices, a head at a time.
+
+    Parameters
+    ----------
+    part : StudyPart
+        With its model, and its dataset if it has one.
+
+    Returns
+    -------
+    simulation, theory : float
+        Seconds, start of the job included; without a simulation its number is 0.
+
+    Examples
+    --------
+    >>> from interpolation_error.plan import Item
+    >>> from interpolation_error.study import Model
+    >>> model = Model("small", "small.safetensors", "0" * 64, "bert", 2, 4, 64)
+    >>> theory = Item("theory", "description", {"part": "description"})
+    >>> part = StudyPart("description", model, None, theory)
+    >>> simulated, predicted = study_seconds(part)
+    >>> simulated, predicted > START
+    (0.0, True)
     """
     model, spec = part.model, part.theory.spec
     p, scale = model.dimension, (model.dimension / 384) ** 2
@@ -152,7 +260,24 @@ def _any_weights_seconds(n: int, p: int) -> float:
 
 
 def dataset_seconds(spec: dict[str, Any]) -> float:
-    """Return about how long drawing a dataset takes on one core."""
+    """Return about how long drawing a dataset takes on one core.
+
+    Parameters
+    ----------
+    spec : dict
+        With ``tokens``, ``dimension`` and ``replicates``.
+
+    Returns
+    -------
+    float
+        Seconds, start of the job included.
+
+    Examples
+    --------
+    >>> spec = {"tokens": 1000, "dimension": 500, "replicates": [0, 1]}
+    >>> round(dataset_seconds(spec), 3)
+    0.524
+    """
     return START + DRAW * dataset_size(spec) / FLOAT
 
 
@@ -160,6 +285,28 @@ def simulation_seconds(simulation: Simulation) -> float:
     """Return about how long simulating a block of draws of a curve takes on one core.
 
     Points that differ in gamma alone are solved together.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        A curve, its draws and its dataset.
+
+    Returns
+    -------
+    float
+        Seconds, start of the job included.
+
+    Examples
+    --------
+    >>> from interpolation_error.curve import Curve
+    >>> from interpolation_error.plan import Item
+    >>> setting = Setting("regression", tokens=1000, dimension=500, snr=1.0, gamma=0.1)
+    >>> curve = Curve(setting, "gamma", (0.1, 1.0))
+    >>> spec = {"tokens": 1000, "dimension": 500, "replicates": [0, 1]}
+    >>> item = Item("data", "noise", spec)
+    >>> one = Simulation(item, item, curve)
+    >>> simulation_seconds(one) > START
+    True
     """
     curve = simulation.curve
     penalties: dict[Setting, int] = {}
@@ -172,7 +319,20 @@ def simulation_seconds(simulation: Simulation) -> float:
 
 
 def theory_seconds(figure: FigurePlan) -> float:
-    """Return about how long predicting all curves of a figure takes on one core."""
+    """Return about how long predicting all curves of a figure takes on one core.
+
+    Limits take next to no time; what counts is the theory at finite size.
+
+    Parameters
+    ----------
+    figure : FigurePlan
+        With the curves that are predicted at finite size.
+
+    Returns
+    -------
+    float
+        Seconds, start of the job included.
+    """
     return START + sum(
         _finite_size_seconds(setting)
         for curve in figure.predicted_at_finite_size()

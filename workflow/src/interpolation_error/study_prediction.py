@@ -43,6 +43,14 @@ def describe(weights: AttentionWeights) -> dict[str, Array]:
         ``heads`` and ``layers``, of shape (layers, heads, ...) and (layers, 1, ...);
         ``eigenvalues``, the absolute values of those of each head that need not
         vanish, descending; and ``representative``, layer and head.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> found = describe(weights)
+    >>> found["eigenvalues"].shape, found["representative"].shape
+    ((1, 2, 3), (2,))
     """
     found: dict[str, Array] = {}
     for name, some in (("heads", weights), ("layers", weights.together())):
@@ -74,8 +82,26 @@ def predict_heads(
     dict of str to ndarray
         ``any_weights``, the theory for any weights with the head's own; ``fit``, the
         same with the head's fit, scaled as the head is; ``theorem_1``, Theorem 1 with
-        the fit, as Assumption 1 has it. Each of shape (heads, directions of the
-        signal), means over the directions of the draws.
+        the fit, as Assumption 1 has it (docs/theory.md, sections 9 and 4). Each of
+        shape (heads, directions of the signal), means over the directions of the
+        draws.
+
+    Raises
+    ------
+    ValueError
+        If a head leaves no direction unseen, or the nonlinearity cannot be used
+        (unknown, too rough, or growing too fast for a diagonal that is kept).
+    theory.ConvergenceError
+        If a limit is not found to full accuracy.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> spec |= {"layer": 0, "snr": 1.0, "aspect_ratio": 0.5, "replicates": [0, 1]}
+    >>> predict_heads(spec, weights)["theorem_1"].shape
+    (2, 3)
     """
     heads, p = weights.query.shape[1], weights.query.shape[-1]
     at = spec["gamma"], p / tokens_at(p, spec["aspect_ratio"])
@@ -114,7 +140,26 @@ def predict_sweeps(
         ``against_snr``, of shape (weights, directions, values along the line);
         ``finite_size_against_gamma`` and ``finite_size_against_snr``, the theory at
         finite size of the identity plus rank one with a signal along the singular
-        vector, at the values that are simulated.
+        vector (docs/theory.md, section 8), at the values that are simulated, and NaN
+        where it does not settle.
+
+    Raises
+    ------
+    ValueError
+        If a head leaves no direction unseen, or the nonlinearity cannot be used
+        (unknown, too rough, or growing too fast for a diagonal that is kept).
+    theory.ConvergenceError
+        If a limit is not found to full accuracy.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> spec |= {"snr": 1.0, "aspect_ratio": 0.5, "replicates": [0]}
+    >>> found = predict_sweeps({**spec, "penalties": [1.0], "signals": [1.0]}, weights)
+    >>> found["gamma"], found["against_gamma"].shape
+    (array([1.]), (4, 3, 1))
     """
     matrix = scaled(weights, *median_head(weights))
     p = matrix.query.shape[1]
@@ -173,6 +218,24 @@ def predict_words(
     dict of str to ndarray
         ``predicted``, of shape (aspect ratios, 1 + all heads), regression first, and
         ``snr``, the measured signal-to-noise ratio.
+
+    Raises
+    ------
+    ValueError
+        If both kinds of words have one mean, or the nonlinearity cannot be used
+        (unknown, too rough, or growing too fast for a diagonal that is kept).
+    theory.ConvergenceError
+        If a limit is not found to full accuracy.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> tokens, labels = draw((12, 40)), np.repeat([1.0, -1.0], 20)
+    >>> found = predict_words({**spec, "aspect_ratios": [0.5]}, weights, tokens, labels)
+    >>> found["predicted"].shape
+    (1, 3)
     """
     layers, heads, _, p = weights.query.shape
     direction, snr = measured_signal(tokens, labels)
@@ -189,6 +252,16 @@ def predict_words(
 
 def finer(values: Sequence[float]) -> Array:
     """Return values with some between each two, evenly in the logarithm.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Positive, ascending.
+
+    Returns
+    -------
+    ndarray of float64
+        With :data:`interpolation_error.lines.BETWEEN` more between each two.
 
     Examples
     --------

@@ -47,7 +47,23 @@ def simulate_heads(
     Returns
     -------
     dict of str to ndarray
-        ``error``, of shape (replicates, heads, directions of the signal).
+        ``error``, of shape (replicates, heads, directions of the signal): the
+        interpolation error E of docs/theory.md, section 1.
+
+    Raises
+    ------
+    ValueError
+        If the noise is smaller than that, a head leaves no direction unseen, or the
+        nonlinearity cannot be used (unknown, or not finite on the scores).
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> spec |= {"layer": 0, "snr": 1.0, "aspect_ratio": 0.5, "replicates": [0, 1]}
+    >>> simulate_heads(spec, weights, draw((2, 12, 24)))["error"].shape
+    (2, 2, 3)
     """
     heads, p = weights.query.shape[1], weights.query.shape[-1]
     n = tokens_at(p, spec["aspect_ratio"])
@@ -82,7 +98,23 @@ def simulate_sweeps(
     -------
     dict of str to ndarray
         ``against_gamma`` and ``against_snr``, of shape (replicates, weights,
-        directions, values).
+        directions, values): interpolation errors E.
+
+    Raises
+    ------
+    ValueError
+        As :func:`simulate_heads`.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> spec |= {"snr": 1.0, "aspect_ratio": 0.5, "replicates": [0]}
+    >>> spec |= {"penalties": [0.1, 1.0], "signals": [1.0, 2.0, 4.0]}
+    >>> found = simulate_sweeps(spec, weights, draw((1, 12, 24)))
+    >>> found["against_snr"].shape == (1, len(WEIGHTS), len(DIRECTIONS), 3)
+    True
     """
     matrix = scaled(weights, *median_head(weights))
     p = matrix.query.shape[1]
@@ -131,6 +163,22 @@ def simulate_words(
     dict of str to ndarray
         ``error``, of shape (replicates, kinds of words, aspect ratios, 1 + all heads),
         regression first. A draw is a random choice of words.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer words than an aspect ratio asks for, a label is neither +1
+        nor -1, or the nonlinearity cannot be used.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0).standard_normal
+    >>> weights = AttentionWeights(*draw((2, 1, 2, 3, 12)))
+    >>> spec = {"gamma": 0.1, "nonlinearity": "tanh", "diagonal": "zero", "seed": 1}
+    >>> spec |= {"aspect_ratios": [0.5, 1.0], "replicates": [0]}
+    >>> tokens, labels = draw((12, 40)), np.repeat([1.0, -1.0], 20)
+    >>> simulate_words(spec, weights, tokens, labels)["error"].shape
+    (1, 2, 2, 3)
     """
     layers, heads, _, p = weights.query.shape
     matrices = [scaled(weights, *divmod(i, heads)) for i in range(layers * heads)]
