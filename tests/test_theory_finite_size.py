@@ -200,19 +200,17 @@ def test_averages_of_the_shifted_function_are_right_at_kinks(name):
 
 
 def test_the_time_of_averages_grows_with_the_reach_and_not_with_its_square():
+    moments = theory_finite_size._Moments(get("tanh"), 300.0)
     looked_at = []
 
-    class Counted(np.ndarray):
-        def __getitem__(self, chosen):
-            found = super().__getitem__(chosen)
-            looked_at.append(np.size(found))
-            return found
+    class Nodes(np.ndarray):
+        def __sub__(self, omega):
+            looked_at.append(self.size)
+            return np.asarray(self) - omega
 
-    moments = theory_finite_size._Moments(get("tanh"), 300.0)
-    nodes = moments._s
-    moments._s = nodes.view(Counted)
+    moments._s = moments._s.view(Nodes)
     moments._averages(1.5)
-    assert sum(looked_at) < len(nodes) / 10
+    assert sum(looked_at) < moments._s.size / 10
 
 
 @pytest.mark.parametrize("reach", [9.0, 30.0])
