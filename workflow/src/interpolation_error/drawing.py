@@ -12,15 +12,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import (
     FormatStrFormatter,
     LogLocator,
     MaxNLocator,
     NullFormatter,
 )
+from numpy.typing import NDArray
 
 FORMATS = ("pdf", "png", "svg")
 METADATA: Mapping[str, Mapping[str, None]] = {
@@ -35,13 +38,14 @@ AXIS_LABELS = {
     "tokens": r"number of tokens $n$",
     "snr": r"signal-to-noise ratio $\|\mu\|^2$",
     "temperature": r"temperature $T$",
-    "alignment": r"cosine between weights and signal",
+    "alignment": r"cosine of weights and $\mu$",
     "linear_share": r"linear share $a_1^2/\nu$",
     "size": r"embedding dimension $p$",
     "aspect_ratio": r"aspect ratio $p/n$",
     "heads": r"number of heads $H$",
     "eigenvalue": r"eigenvalue $\lambda$ of $A^T A/n$",
-    "signal_share": r"share of a score, $(\|\mu\|^2 + \mu^T w_K\, \mu^T w_Q)/\sqrt{p}$",
+    "signal_share": "signal's share of a score,\n"
+    r"$(\|\mu\|^2 + \mu^T w_K\, \mu^T w_Q)/\sqrt{p}$",
 }
 QUANTITY_LABELS = {
     "error": r"interpolation error $E$",
@@ -60,18 +64,24 @@ PANEL_WIDTH, PANEL_HEIGHT = 2.6, 2.5
 """Size of one axis with its labels, in inches."""
 LEAST_WIDTH = 4.0
 """Width that title and legend need, in inches."""
+TITLE_HEIGHT, ENTRY_HEIGHT = 0.3, 0.15
+"""Height of the title and of a line of the legend, in inches."""
 MAP_LEVELS = (0.2, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0, 5.0)
 """Ratios whose lines a map has beside that of 1; the ends bound its colours."""
 FEW_DECADES = 150
 """A logarithmic axis whose ends are less than this apart has plain numbers."""
 SUBS = (1, 2, 5)
+LONE_SIZE = 9
+"""Length in points of the dash for a theory that has one value."""
 PALE = 0.35
 """How strongly the limit is drawn beside the theory at finite size."""
-NO_DENSITY = 1e-6
+LEAST_DENSITY = 1e-6
 """Below this a density is drawn as none where its axis is logarithmic."""
+ROOM = 0.02
+"""What a number on a line of a map keeps from markers and edges, of an axis."""
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
     """What one axis shows: a panel, and its row, or its curve of a map."""
 
     panel: Mapping[str, Any]
@@ -98,36 +108,31 @@ def draw(table: pd.DataFrame, drawing: Mapping[str, Any]) -> Figure:
     ValueError
         If the table lacks a curve that the drawing names.
     """
-    cells = [cell for panel in drawing["panels"] for cell in _cells(panel)]
-    columns = min(len(cells), drawing["columns"])
-    rows = -(-len(cells) // columns)
+    shown = [cell for panel in drawing["panels"] for cell in cells(panel)]
+    columns = min(len(shown), drawing["columns"])
+    rows = -(-len(shown) // columns)
     width = max(PANEL_WIDTH * columns, LEAST_WIDTH)
-    figure = Figure(figsize=(width, PANEL_HEIGHT * rows + 0.7), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis, cell in zip(axes, cells, strict=False):
-        mine = table[table["panel"] == cell.panel["name"]]
-        {"sweep": _sweep, "map": _map, "histogram": _histogram}[cell.panel["kind"]](
-            axis, mine, cell
-        )
-        _label(axis, cell)
-    for axis in axes[len(cells) :]:
-        axis.set_visible(False)
-    maps = [axis for axis, cell in zip(axes, cells, strict=False) if cell.curve]
-    if maps:
-        shown = maps[0].collections[0]
-        bar = figure.colorbar(shown, ax=maps, aspect=40, shrink=0.8)
-        bar.set_label(QUANTITY_LABELS["ratio"])
-        ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
-        bar.set_ticks(ticks, labels=[f"{x:g}" for x in ticks])
-        bar.minorticks_off()
-    figure.suptitle(drawing["title"], fontsize="large")
     entries = _legend(drawing["panels"], table)
-    figure.legend(
-        handles=entries,
-        loc="outside lower center",
-        # An entry takes up to half of the least width.
-        ncols=min(len(entries), int(2 * width / LEAST_WIDTH)),
-    )
+    # An entry takes up to half of the least width.
+    entry_columns = min(len(entries), int(2 * width / LEAST_WIDTH))
+    height = PANEL_HEIGHT * rows + TITLE_HEIGHT
+    height += ENTRY_HEIGHT * -(-len(entries) // entry_columns)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, cell in zip(axes, shown, strict=False):
+        # Before anything is drawn: numbers on lines are placed by the scale.
+        _scale(axis, cell.panel)
+        note = {"sweep": _sweep, "map": _map, "histogram": _histogram}[
+            cell.panel["kind"]
+        ](axis, table, cell)
+        _label(axis, cell, note)
+    for axis in axes[len(shown) :]:
+        axis.set_visible(False)
+    maps = [axis for axis, cell in zip(axes, shown, strict=False) if cell.curve]
+    if maps:
+        _colour_bar(figure, maps)
+    figure.suptitle(drawing["title"], fontsize="large")
+    figure.legend(handles=entries, loc="outside lower center", ncols=entry_columns)
     return figure
 
 
@@ -151,24 +156,85 @@ def use_style(path: Path) -> None:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _cells(panel: Mapping[str, Any]) -> list[_Cell]:
-    """Return the axes of a panel: one for each row, or for each curve of a map."""
+def cells(panel: Mapping[str, Any]) -> list[Cell]:
+    """Return the axes of a panel: one for each row, or for each curve of a map.
+
+    Parameters
+    ----------
+    panel : mapping
+        One of ``panels`` of :meth:`interpolation_error.figure.Figure.drawing`.
+
+    Returns
+    -------
+    list of Cell
+
+    Examples
+    --------
+    >>> [cell.row for cell in cells({"kind": "sweep", "rows": [0.1, 1.0]})]
+    [0.1, 1.0]
+    """
     if panel["kind"] == "map":
-        return [_Cell(panel, curve=curve) for curve in panel["curves"]]
-    return [_Cell(panel, row) for row in panel["rows"] or [None]]
+        return [Cell(panel, curve=curve) for curve in panel["curves"]]
+    return [Cell(panel, row) for row in panel["rows"] or [None]]
 
 
-def _label(axis: Axes, cell: _Cell) -> None:
-    """Set scales, labels and title."""
+def of_curve(table: pd.DataFrame, cell: Cell, curve: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of a table that one curve shows on one axis.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of the whole figure.
+    cell : Cell
+        The axis.
+    curve : mapping
+        One of the panel's ``curves``, or one row of it if it has a ``row``.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"panel": "a", "curve": ["b", "c"], "x": [1.0, 2.0]})
+    >>> cell = Cell({"name": "a", "x_as": None})
+    >>> of_curve(table, cell, {"name": "c"})["x"].tolist()
+    [2.0]
+    """
+    name = cell.panel["name"]
+    mine = (table["panel"] == name) & (table["curve"] == curve["name"])
+    rows: pd.DataFrame = table[mine]
+    row = curve.get("row", cell.row)
+    if row is not None:
+        rows = rows[np.isclose(rows["row"], row, rtol=1e-9, atol=0)]
+    if cell.panel["x_as"]:
+        rows = rows.dropna(subset=cell.panel["x_as"])
+    if rows.empty:
+        raise ValueError(f"the table lacks {name}/{curve['name']}")
+    return rows
+
+
+def _scale(axis: Axes, panel: Mapping[str, Any]) -> None:
+    base = PLAIN_BASES.get(panel["parameter"], 10)
+    axis.set_xscale(
+        panel["x_scale"], **({"base": base} if panel["x_scale"] == "log" else {})
+    )
+    axis.set_yscale(panel["y_scale"])
+
+
+def _label(axis: Axes, cell: Cell, note: str) -> None:
+    """Set ticks, labels and title, whose last line is the note if there is one."""
     panel = cell.panel
-    axis.set_xscale(panel["x_scale"])
     base = PLAIN_BASES.get(panel["parameter"])
     if panel["x_scale"] == "log" and base:
         # They span few decades and read better as plain numbers.
-        axis.set_xscale("log", base=base)
         axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_yscale(panel["y_scale"])
     for scale, part, limits in (
         (None if base else panel["x_scale"], axis.xaxis, axis.get_xlim()),
         (panel["y_scale"], axis.yaxis, axis.get_ylim()),
@@ -179,42 +245,32 @@ def _label(axis: Axes, cell: _Cell) -> None:
             part.set_major_formatter(FormatStrFormatter("%g"))
             part.set_minor_formatter(NullFormatter())
     axis.set_xlabel(AXIS_LABELS[panel["x_as"] or panel["parameter"]])
-    fixed = panel["fixed"]
+    title, fixed = panel["title"], panel["fixed"]
     if cell.curve:
         axis.set_ylabel(AXIS_LABELS[panel["row_parameter"]])
-        axis.set_title(f"{panel['title']}: {cell.curve['label']}\n{fixed}")
-        return
+        title = f"{title}: {cell.curve['label']}"
+    else:
+        axis.set_ylabel(QUANTITY_LABELS[panel["quantity"]])
     if cell.row is not None:
         fixed = f"{fixed}, {panel['row_symbol']} = {cell.row:g}"
-    axis.set_ylabel(QUANTITY_LABELS[panel["quantity"]])
-    axis.set_title(f"{panel['title']}\n{fixed}")
+    axis.set_title("\n".join(filter(None, (title, fixed, note))))
 
 
-def _of_curve(
-    table: pd.DataFrame, cell: _Cell, curve: Mapping[str, Any]
-) -> pd.DataFrame:
-    """Return what one curve shows, of one row of it where cell or curve has one."""
-    rows: pd.DataFrame = table[table["curve"] == curve["name"]]
-    row = curve.get("row", cell.row)
-    if row is not None:
-        rows = rows[np.isclose(rows["row"], row, rtol=1e-9, atol=0)]
-    if cell.panel["x_as"]:
-        rows = rows.dropna(subset=cell.panel["x_as"])
-        rows = rows.assign(x=rows[cell.panel["x_as"]].to_numpy())
-    if rows.empty:
-        raise ValueError(f"the table lacks {cell.panel['name']}/{curve['name']}")
-    return rows
+def _sweep(axis: Axes, table: pd.DataFrame, cell: Cell) -> str:
+    """Draw simulated points and predicted lines of one swept parameter.
 
-
-def _sweep(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
-    """Draw simulated points and predicted lines of one swept parameter."""
+    Returns what the picture cannot show, for the title.
+    """
     panel = cell.panel
+    along = panel["x_as"] or "x"
+    fitted, hidden = [], False
     for curve, style in zip(panel["curves"], _styles(panel["curves"]), strict=True):
-        rows = _of_curve(table, cell, curve)
+        rows = of_curve(table, cell, curve)
         points = rows.dropna(subset="simulated_mean")
         mean = points["simulated_mean"]
+        hidden |= panel["y_scale"] == "log" and bool((mean <= 0).any())
         axis.errorbar(
-            points["x"],
+            points[along],
             mean,
             yerr=(mean - points["simulated_low"], points["simulated_high"] - mean),
             elinewidth=0.8,
@@ -225,65 +281,95 @@ def _sweep(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
             zorder=3,
         )
         finite_size = points["predicted_at_finite_size"]
-        axis.plot(
-            rows["x"],
-            rows["predicted"],
-            linestyle=style["line"],
-            color=style["theory_color"],
-            # The limit steps back where there is a theory for the size.
-            alpha=PALE if finite_size.notna().any() else 1.0,
-            zorder=2,
-        )
-        if finite_size.notna().any():
-            axis.plot(
-                points["x"],
-                finite_size,
-                linestyle=style["line"],
-                color=style["theory_color"],
-                zorder=2,
-            )
+        # The limit steps back where there is a theory for the size.
+        alpha = PALE if finite_size.notna().any() else 1.0
+        _theory(axis, rows[along], rows["predicted"], style, alpha)
+        _theory(axis, points[along], finite_size, style)
         if panel["fit"]:
-            _fitted(axis, points, style["color"])
+            fitted += _fitted(axis, points, style)
+    if panel["quantity"] == "over_limit":
+        axis.axhline(1, color="0.4", alpha=PALE, zorder=1)
+    if panel["quantity"] == "shortfall" and panel["y_scale"] == "linear":
+        axis.axhline(0, color="0.4", alpha=PALE, zorder=1)
     if panel["quantity"] == "difference":
         axis.axhline(0, color="0.4", linewidth=0.8, zorder=1)
-    if panel["quantity"] in ("ratio", "over_limit"):
+    if panel["quantity"] == "ratio":
         axis.axhline(1, color="0.4", linewidth=0.8, zorder=1)
+    if fitted:
+        # Beside the axis and in the order of the lines' ends, where none hides another.
+        fitted.sort(key=lambda entry: entry[0], reverse=True)
+        axis.legend(
+            handles=[line for _, line in fitted],
+            title="exponent",
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+            borderaxespad=0,
+            handlelength=1,
+            title_fontsize="small",
+        )
+    return "bar without marker: mean not above 0" if hidden else ""
 
 
-def _fitted(axis: Axes, points: pd.DataFrame, color: str) -> None:
-    """Draw a fitted power law with its exponent, if that is known to within 1."""
-    slope, low, high = points[["slope", "slope_low", "slope_high"]].iloc[0]
-    x, mean = points["x"].to_numpy(), points["simulated_mean"]
-    if not (high - low < 2 and mean.min() > 0):
+def _theory(
+    axis: Axes,
+    x: pd.Series[float],
+    predicted: pd.Series[float],
+    style: Mapping[str, Any],
+    alpha: float = 1.0,
+) -> None:
+    """Draw a predicted line; a value that stands alone is a dash."""
+    known = int(predicted.notna().sum())
+    if known == 0:
         return
-    fitted = np.exp(np.log(mean).mean() + slope * (np.log(x) - np.log(x).mean()))
-    axis.plot(x, fitted, ":", color=color, linewidth=0.9)
-    axis.annotate(
-        f"{slope:.2f} ± {(high - low) / 2:.2f}".replace("-", "\N{MINUS SIGN}"),
-        *((x[-1], fitted[-1]), (3, 0)),
-        textcoords="offset points",
-        color=color,
-        fontsize="small",
-        verticalalignment="center",
-        annotation_clip=False,
+    axis.plot(
+        x,
+        predicted,
+        linestyle=style["line"],
+        marker="_" if known == 1 else "",
+        markersize=LONE_SIZE,
+        color=style["theory_color"],
+        alpha=alpha,
+        zorder=2,
     )
 
 
-def _histogram(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
-    """Draw a spectrum: bars of simulation below the predicted density."""
+def _fitted(
+    axis: Axes, points: pd.DataFrame, style: Mapping[str, Any]
+) -> list[tuple[float, Line2D]]:
+    """Draw a fitted power law and return its end and entry, if known to within 1."""
+    slope, low, high = points[["slope", "slope_low", "slope_high"]].iloc[0]
+    x, mean = points["x"].to_numpy(), points["simulated_mean"]
+    if not (high - low < 2 and mean.min() > 0):
+        return []
+    fitted = np.exp(np.log(mean).mean() + slope * (np.log(x) - np.log(x).mean()))
+    axis.plot(x, fitted, ":", color=style["color"], linewidth=0.9)
+    entry = _line(style["color"], "none", style["marker"])
+    text = f"{slope:.2f} ± {(high - low) / 2:.2f}"
+    entry.set_label(text.replace("-", "\N{MINUS SIGN}"))
+    return [(float(fitted[-1]), entry)]
+
+
+def _histogram(axis: Axes, table: pd.DataFrame, cell: Cell) -> str:
+    """Draw a spectrum: bars of simulation below the predicted density.
+
+    Returns the share of eigenvalues at 0, which the axis does not have.
+    """
     panel = cell.panel
+    at_zero: dict[str, list[str]] = {}
     for curve, style in zip(panel["curves"], _styles(panel["curves"]), strict=True):
-        rows = _of_curve(table, cell, curve)
+        rows = of_curve(table, cell, curve)
         atom, rows = rows[rows["x"] == 0].iloc[0], rows[rows["x"] > 0]
+        share = f"{atom['simulated_mean']:.3f} (theory {atom['predicted']:.3f})"
+        at_zero.setdefault(share, []).append(curve["label"])
         points = rows.dropna(subset="simulated_mean")
         x = points["x"].to_numpy()
         half = np.sqrt(x[1] / x[0])
         edges = np.append(x / half, x[-1] * half)
         mean = points["simulated_mean"]
-        axis.stairs(mean, edges, fill=True, color=style["color"], alpha=0.25, zorder=2)
+        axis.stairs(mean, edges, fill=True, color=style["color"], alpha=0.2, zorder=2)
         axis.stairs(mean, edges, color=style["color"], linewidth=0.5, zorder=2)
         # Outside its support the density is zero but for rounding.
-        predicted = rows["predicted"].where(rows["predicted"] > NO_DENSITY)
+        predicted = rows["predicted"].where(rows["predicted"] > LEAST_DENSITY)
         axis.plot(
             rows["x"],
             predicted if panel["y_scale"] == "log" else rows["predicted"],
@@ -291,24 +377,21 @@ def _histogram(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
             color=style["theory_color"],
             zorder=3,
         )
-    axis.text(
-        *(0.03, 0.97),
-        f"at 0: {atom['simulated_mean']:.3f}\n(theory {atom['predicted']:.3f})",
-        transform=axis.transAxes,
-        verticalalignment="top",
-        fontsize="small",
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1},
+    if len(at_zero) == 1:
+        return f"share at 0: {next(iter(at_zero))}"
+    return "\n".join(
+        f"{', '.join(labels)} at 0: {share}" for share, labels in at_zero.items()
     )
 
 
-def _map(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
+def _map(axis: Axes, table: pd.DataFrame, cell: Cell) -> str:
     """Draw a predicted ratio over two parameters, and simulated points in its colours.
 
     The lines of equal ratio make it readable without colours.
     """
     if cell.curve is None:
         raise ValueError(f"{cell.panel['name']}: a map shows one curve an axis")
-    rows = _of_curve(table, cell, cell.curve)
+    rows = of_curve(table, cell, cell.curve)
     # Theory at finite size takes the place of the limit where it is asked for.
     finite_size = rows["predicted_at_finite_size"].notna().any()
     shown = "predicted_at_finite_size" if finite_size else "predicted"
@@ -317,9 +400,9 @@ def _map(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
     norm: Normalize = LogNorm(MAP_LEVELS[0], MAP_LEVELS[-1])
     axis.pcolormesh(x, y, z, norm=norm, cmap="cividis", shading="gouraud", zorder=0)
     lines = axis.contour(
-        x, y, z, MAP_LEVELS, colors="white", linewidths=0.7, linestyles="--"
+        x, y, z, MAP_LEVELS, colors="black", linewidths=0.7, linestyles="--"
     )
-    axis.clabel(lines, fontsize=6, fmt="%g")
+    lines.set_path_effects([withStroke(linewidth=2, foreground="white")])
     axis.contour(x, y, z, [1.0], colors="black", linewidths=1.8)
     points = rows.dropna(subset="simulated_mean")
     # What a simulation says of the line of ones is seen by the shape, without colour.
@@ -338,6 +421,65 @@ def _map(axis: Axes, table: pd.DataFrame, cell: _Cell) -> None:
             clip_on=False,
         )
     axis.grid(visible=False)
+    _number_lines(axis, lines, points[["x", "row"]].to_numpy())
+    return ""
+
+
+def _number_lines(axis: Axes, lines: ContourSet, points: NDArray[np.float64]) -> None:
+    """Write each level on its line, as far from points, edges and others as it can."""
+    axis.autoscale_view()
+    to_axis = axis.transData + axis.transAxes.inverted()
+    taken = to_axis.transform(points)
+    for level, segments in zip(lines.levels, lines.allsegs, strict=True):
+        drawn = [_denser(to_axis.transform(one)) for one in segments if len(one)]
+        if not drawn:  # no such ratio on this map
+            continue
+        places = np.concatenate(drawn)
+        apart = np.linalg.norm(places[:, None] - taken[None], axis=2).min(axis=1)
+        room = np.minimum(np.minimum(places, 1 - places).min(axis=1), apart)
+        best = int(room.argmax())
+        if room[best] < ROOM:
+            continue
+        taken = np.vstack([taken, places[best]])
+        axis.text(
+            float(places[best, 0]),
+            float(places[best, 1]),
+            f"{level:g}",
+            transform=axis.transAxes,
+            fontsize=6,
+            horizontalalignment="center",
+            verticalalignment="center",
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            zorder=4,
+        )
+
+
+def _denser(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a broken line with more points between its corners."""
+    number = np.arange(len(corners))
+    finer = np.linspace(0, number[-1], 10 * len(corners))
+    return np.column_stack([np.interp(finer, number, part) for part in corners.T])
+
+
+def _colour_bar(figure: Figure, maps: Sequence[Axes]) -> None:
+    """Draw the one colour bar of all maps, open where values leave its range."""
+    values = np.concatenate(
+        [np.ravel(np.asarray(axis.collections[0].get_array())) for axis in maps]
+    )
+    below, above = values.min() < MAP_LEVELS[0], values.max() > MAP_LEVELS[-1]
+    bar = figure.colorbar(
+        maps[0].collections[0],
+        ax=list(maps),
+        aspect=40,
+        shrink=0.8,
+        extend={(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[
+            int(below), int(above)
+        ],
+    )
+    bar.set_label(QUANTITY_LABELS["ratio"])
+    ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
+    bar.set_ticks(ticks, labels=[f"{x:g}" for x in ticks])
+    bar.minorticks_off()
 
 
 def _styles(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -360,44 +502,61 @@ def _styles(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _legend(
     panels: Sequence[Mapping[str, Any]], table: pd.DataFrame
 ) -> list[Line2D | Patch]:
-    """Return one entry a curve, and what tells theory from simulation."""
-    entries: dict[str, Line2D | Patch] = {}
+    """Return one entry a curve, and what tells theory from simulation.
+
+    An entry has a line only if the curve has one in some panel, and likewise a marker.
+    """
+    curves: dict[str, Line2D | Patch] = {}
     general: dict[str, Line2D | Patch] = {}
     for panel in panels:
         if panel["kind"] == "map":
             general |= _map_entries()
             continue
         for curve, style in zip(panel["curves"], _styles(panel["curves"]), strict=True):
+            if style["color"] != style["theory_color"]:
+                for label, look in _both_kinds(style).items():
+                    curves[f"{curve['label']}, {label}"] = look
+                continue
+            (cell, *_) = cells(panel)
+            rows = of_curve(table, cell, curve)
+            limit, finite_size = (
+                int(rows[name].notna().sum())
+                for name in ("predicted", "predicted_at_finite_size")
+            )
+            entry = curves.setdefault(
+                curve["label"], _line(style["color"], "none", "none")
+            )
+            if max(limit, finite_size) > 1:
+                entry.set(linestyle=style["line"])
+            elif limit:
+                general["theory, where it has one value"] = _lone()
             if panel["kind"] == "histogram":
-                entries[curve["label"]] = Patch(
-                    facecolor=style["color"], edgecolor=style["color"], alpha=0.4
-                )
-                general["theory: limiting density"] = _line("0.4", "-")
                 general["simulation: histogram over draws"] = Patch(
                     facecolor="0.4", alpha=0.25
                 )
-            elif style["color"] != style["theory_color"]:
-                for label, look in _both_kinds(style).items():
-                    entries[f"{curve['label']}, {label}"] = look
-            else:
-                mine = table[table["panel"] == panel["name"]]
-                grey = {"color": "0.4", "theory_color": "0.4", "marker": "o"}
-                both = _both_kinds({**grey, "line": "-"})
-                if mine["predicted_at_finite_size"].notna().any():
-                    both |= _both_theories(both.pop("theory"))
-                elif not mine["predicted"].notna().any():
-                    del both["theory"]
-                    style["line"] = "none"
-                general |= both
-                entries.setdefault(
-                    curve["label"],
-                    _line(style["color"], style["line"], style["marker"]),
-                )
+                general.setdefault("theory", _line("0.4", "-"))
+                continue
+            entry.set(marker=style["marker"])
+            grey = {"color": "0.4", "theory_color": "0.4", "marker": "o", "line": "-"}
+            simulation, theory = _both_kinds(grey).items()
+            general.update([simulation])
+            if finite_size:
+                general |= _both_theories(theory[1])
+            elif limit > 1 and "theory: limit" not in general:
+                general.update([theory])
         if panel["fit"]:
             general["fitted power law, exponent ± 95 %"] = _line("0.4", ":")
-    for label, entry in (entries | general).items():
+    if "theory: limit" in general:
+        general.pop("theory", None)  # of a curve that has its limit alone
+    for label, entry in (curves | general).items():
         entry.set_label(label)
-    return list((entries | general).values())
+    return list((curves | general).values())
+
+
+def _lone() -> Line2D:
+    dash = _line("0.4", "none", "_")
+    dash.set_markersize(LONE_SIZE)
+    return dash
 
 
 def _line(color: str, line: str, marker: str = "") -> Line2D:

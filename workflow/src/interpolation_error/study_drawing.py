@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import (
     FormatStrFormatter,
     LogLocator,
@@ -38,11 +39,15 @@ WEIGHTS = {
 }
 """Label, colour, marker and line of the weights that a sweep compares."""
 RATIOS = (("#0072B2", "o"), ("#009E73", "s"), ("#E69F00", "^"), ("#CC79A7", "D"))
-"""Colour and marker of each aspect ratio."""
+"""Colour and marker of each aspect ratio of words; the schema allows no more."""
 WORDS = {"real words": "none", "shuffled words": "full"}
 """How the markers of each kind of words are filled."""
 MARGIN = 0.1
-"""What the claims allow theory to be off by, shown as a band."""
+"""What the claims allow theory to be off by, shown as a band.
+
+A picture is drawn without config/claims.yaml, so the number stands here again, and a test
+holds the two together.
+"""
 
 
 def draw(
@@ -92,6 +97,9 @@ def draw(
         chosen = (sweeps["swept"] == swept) & (sweeps["signal"] == signal)
         _sweep(axis, sweeps[chosen], swept, signal)
     figure.suptitle(f"{drawing['title']}: {drawing['model']}", fontsize="large")
+    figure.legend(
+        handles=_sweep_entries(), loc="outside lower center", ncols=len(WEIGHTS) + 2
+    )
     return figure
 
 
@@ -131,11 +139,13 @@ def _fits_by_rank(axis: Axes, fits: pd.DataFrame) -> None:
     axis.plot(ranks, alone, ":", color="#000000", label="a head, without τI")
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-    axis.set_ylim(-0.03, 1.03)
+    # Room for the legend above the ranges.
+    axis.set_ylim(-0.03, 1.45)
+    axis.set_yticks(np.linspace(0, 1, 6))
     axis.set_xlabel("rank")
     axis.set_ylabel(r"share of $\|W\|_F^2$ left")
     axis.set_title("left by the best τI + low rank\n(median, and range over heads)")
-    axis.legend()
+    axis.legend(loc="upper right")
 
 
 def _spectrum(axis: Axes, spectra: pd.DataFrame, fits: pd.DataFrame) -> None:
@@ -167,7 +177,8 @@ def _scatter(axis: Axes, heads: pd.DataFrame, theory: str, title: str) -> None:
         _points(axis, rows, theory, color, marker, label)
     _diagonal(axis, heads, theory)
     axis.set_title(title)
-    axis.legend(title="signal", title_fontsize="small")
+    # Below the diagonal: simulations lie above their predictions, or on them.
+    axis.legend(title="signal", title_fontsize="small", loc="lower right")
 
 
 def _words(axis: Axes, words: pd.DataFrame) -> None:
@@ -200,7 +211,9 @@ def _words(axis: Axes, words: pd.DataFrame) -> None:
         rf"$\|\mu\|^2$ = {snr:.1f}, $\gamma$ = {gamma:g}"
     )
     axis.legend(
-        title="open: real words\nfilled: shuffled words", title_fontsize="small"
+        title="open: real words\nfilled: shuffled words",
+        title_fontsize="small",
+        loc="lower right",
     )
 
 
@@ -254,12 +267,29 @@ def _plain(part: Axis, low: float, high: float) -> None:
         part.set_minor_formatter(NullFormatter())
 
 
+def _sweep_entries() -> list[Line2D]:
+    """Return the legend of the last row, which three axes share."""
+    looks = {
+        label: {"color": color, "marker": marker, "linestyle": line}
+        for label, color, marker, line in WEIGHTS.values()
+    }
+    looks["last row: simulation (mean, 95 % interval)"] = {
+        "color": "0.4",
+        "marker": "o",
+        "linestyle": "none",
+    }
+    looks["theory"] = {"color": "0.4", "linestyle": "-"}
+    return [
+        Line2D([], [], markerfacecolor="none", label=label, **look)
+        for label, look in looks.items()
+    ]
+
+
 def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
     """Draw the median head and its stand-ins against a swept parameter."""
-    for name, (label, color, marker, line) in WEIGHTS.items():
+    for name, (_, color, marker, line) in WEIGHTS.items():
         mine = rows[rows["weights"] == name].sort_values(swept)
         axis.plot(mine[swept], mine["predicted"], line, color=color, zorder=2)
-        axis.plot([], [], line + marker, color=color, fillstyle="none", label=label)
         points = mine.dropna(subset="simulated_mean")
         mean = points["simulated_mean"]
         axis.errorbar(
@@ -285,4 +315,3 @@ def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
     axis.set_title(
         f"median head, signal {SIGNALS[signal][0]}\n{ratio}, ${symbol}$ = {value:g}"
     )
-    axis.legend()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from interpolation_error import drawing
@@ -50,50 +49,21 @@ def tips(table: pd.DataFrame, described: Mapping[str, Any]) -> Tips:
     picture.draw_without_rendering()
     whole = picture.transFigure.inverted()
     found = []
-    for axis, panel, row, curve in _cells(picture.axes, described):
-        points = _points(table, panel, row, curve)
-        along, height = _coordinates(panel, points)
-        places = whole.transform(axis.transData.transform(np.c_[along, height]))
+    cells = [cell for panel in described["panels"] for cell in drawing.cells(panel)]
+    for axis, cell in zip(picture.axes, cells, strict=False):
         box = axis.get_position().padded(0.01)
-        for (x, y), point in zip(places, points.itertuples(), strict=True):
-            if box.contains(x, y):
-                found.append(Tip(x, 1 - y, _text(panel, curve, point)))
+        for curve in [cell.curve] if cell.curve else cell.panel["curves"]:
+            points = drawing.of_curve(table, cell, curve)
+            points = points.dropna(subset="simulated_mean")
+            if cell.panel["kind"] == "histogram":
+                points = points[points["x"] > 0]
+            along, height = _coordinates(cell.panel, points)
+            places = whole.transform(axis.transData.transform(np.c_[along, height]))
+            for (x, y), point in zip(places, points.itertuples(), strict=True):
+                if box.contains(x, y):
+                    found.append(Tip(x, 1 - y, _text(cell.panel, curve, point)))
     width, height = picture.get_size_inches()
     return Tips(float(width), float(height), found)
-
-
-def _cells(
-    axes: list[Axes], described: Mapping[str, Any]
-) -> Iterator[tuple[Axes, Mapping[str, Any], float | None, Mapping[str, Any]]]:
-    """Yield axis, panel, row and curve of all that is drawn, in its order."""
-    waiting = iter(axes)
-    for panel in described["panels"]:
-        if panel["kind"] == "map":
-            for curve in panel["curves"]:
-                yield next(waiting), panel, None, curve
-            continue
-        for row in panel["rows"] or [None]:
-            axis = next(waiting)
-            for curve in panel["curves"]:
-                yield axis, panel, curve.get("row", row), curve
-
-
-def _points(
-    table: pd.DataFrame,
-    panel: Mapping[str, Any],
-    row: float | None,
-    curve: Mapping[str, Any],
-) -> pd.DataFrame:
-    """Return the simulated rows of a table that one curve shows in one place."""
-    mine = (table["panel"] == panel["name"]) & (table["curve"] == curve["name"])
-    rows: pd.DataFrame = table[mine].dropna(subset="simulated_mean")
-    if row is not None:
-        rows = rows[np.isclose(rows["row"], row, rtol=1e-9, atol=0)]
-    if panel["x_as"]:
-        rows = rows.dropna(subset=panel["x_as"])
-    if panel["kind"] == "histogram":
-        rows = rows[rows["x"] > 0]
-    return rows
 
 
 def _coordinates(
