@@ -1,15 +1,18 @@
 """The study of a transformer: its heads, simulated and predicted, are what they say."""
 
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import save_file
 
 from interpolation_error import (
     data,
     simulation,
     study,
+    study_drawing,
     study_prediction,
     study_simulation,
     study_table,
@@ -386,3 +389,24 @@ def test_a_table_has_every_number(weights, noise, predicted):
         lambda values: np.sum(values**2)
     )
     np.testing.assert_allclose(squares, 1)
+
+
+def test_the_band_of_the_picture_is_the_margin_of_the_claims():
+    path = Path(__file__).parents[1] / "config/claims.yaml"
+    claims = yaml.safe_load(path.read_text("utf-8"))["claims"]
+    margins = [
+        claim["claimed"]
+        for claim in claims.values()
+        if claim["figure"] == "pretrained_weights"
+        and claim["statistic"]["kind"] == "residual"
+    ]
+    margin = study_drawing.MARGIN
+    assert margins
+    assert all(one == {"above": -margin, "below": margin} for one in margins)
+
+
+def test_the_picture_has_a_look_for_every_aspect_ratio_of_words():
+    path = Path(__file__).parents[1] / "config/schemas/study.schema.yaml"
+    schema = yaml.safe_load(path.read_text("utf-8"))
+    ratios = schema["properties"]["words"]["properties"]["aspect_ratios"]
+    assert len(set(study_drawing.RATIOS)) == ratios["maxItems"]

@@ -173,6 +173,10 @@ def test_a_file_that_is_cut_short_is_refused(clone):
         ("ratio: 0.5,", "ratio: 1e-300,", "heads.aspect_ratio: 1e-300 needs more than"),
         ("ratio: 0.5,", "ratio: 1e9,", "1e+09 leaves fewer than 2 tokens of dimen"),
         ("0.5, 1, 2]\n", "0.5, 0.5001, 2]\n", "0.5 and 0.5001 are both 768 tokens"),
+        (
+            *("[0.5, 1, 2], gamma", "[0.5, 0.7, 1, 2, 3], gamma"),
+            "words.aspect_ratios: must have 4 values or fewer; got 5",
+        ),
         ("[0.5, 1, 2], gamma", "[0.5, 1e9], gamma", "words.aspect_ratios: 1e+09 leav"),
     ],
 )

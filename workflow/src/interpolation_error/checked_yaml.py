@@ -200,6 +200,9 @@ def _fault(error: jsonschema.ValidationError) -> str:
             return f"{here}must be {error.validator_value} or less; got {value!r}"
         case "exclusiveMinimum":
             return f"{here}must be more than {error.validator_value}; got {value!r}"
+        case "maxItems":
+            most = error.validator_value
+            return f"{here}must have {most} values or fewer; got {len(value)}"
         case "oneOf" | "anyOf" | "not":
             words = error.schema.get("description", "as config/README.md says")
             return f"{here}must be {words}; got {value!r}"
