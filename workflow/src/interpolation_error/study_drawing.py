@@ -45,8 +45,8 @@ WORDS = {"real words": "none", "shuffled words": "full"}
 MARGIN = 0.1
 """What the claims allow theory to be off by, shown as a band.
 
-A picture is drawn without config/claims.yaml, so the number stands here again, and a test
-holds the two together.
+A picture is drawn without config/claims.yaml, so the number stands here again, and a
+test holds the two together.
 """
 
 
@@ -177,8 +177,10 @@ def _scatter(axis: Axes, heads: pd.DataFrame, theory: str, title: str) -> None:
         _points(axis, rows, theory, color, marker, label)
     _diagonal(axis, heads, theory)
     axis.set_title(title)
-    # Below the diagonal: simulations lie above their predictions, or on them.
-    axis.legend(title="signal", title_fontsize="small", loc="lower right")
+    # Few simulations are far below their prediction, so that there is room.
+    axis.legend(
+        title="signal", title_fontsize="small", loc="lower right", handlelength=1
+    )
 
 
 def _words(axis: Axes, words: pd.DataFrame) -> None:
@@ -213,7 +215,8 @@ def _words(axis: Axes, words: pd.DataFrame) -> None:
     axis.legend(
         title="open: real words\nfilled: shuffled words",
         title_fontsize="small",
-        loc="lower right",
+        loc="upper left",
+        handlelength=1,
     )
 
 
@@ -269,20 +272,17 @@ def _plain(part: Axis, low: float, high: float) -> None:
 
 def _sweep_entries() -> list[Line2D]:
     """Return the legend of the last row, which three axes share."""
-    looks = {
-        label: {"color": color, "marker": marker, "linestyle": line}
-        for label, color, marker, line in WEIGHTS.values()
-    }
-    looks["last row: simulation (mean, 95 % interval)"] = {
-        "color": "0.4",
-        "marker": "o",
-        "linestyle": "none",
-    }
-    looks["theory"] = {"color": "0.4", "linestyle": "-"}
-    return [
-        Line2D([], [], markerfacecolor="none", label=label, **look)
-        for label, look in looks.items()
+    looks = [
+        *WEIGHTS.values(),
+        ("last row: simulation (mean, 95 % interval)", "0.4", "o", "none"),
+        ("theory", "0.4", "", "-"),
     ]
+    entries = []
+    for label, color, marker, line in looks:
+        entry = Line2D([], [], color=color, marker=marker, label=label)
+        entry.set(linestyle=line, fillstyle="none")
+        entries.append(entry)
+    return entries
 
 
 def _sweep(axis: Axes, rows: pd.DataFrame, swept: str, signal: str) -> None:
