@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,10 +61,12 @@ QUANTITY_LABELS = {
 }
 PLAIN_BASES = {"dimension": 4, "tokens": 4, "size": 4, "heads": 2, "temperature": 2}
 """Parameters whose logarithmic axis has plain numbers, at powers of a base."""
-PANEL_WIDTH, PANEL_HEIGHT = 2.6, 2.5
+PANEL_WIDTH, PANEL_HEIGHT = 2.75, 2.5
 """Size of one axis with its labels, in inches."""
-LEAST_WIDTH = 4.0
+LEAST_WIDTH = 4.2
 """Width that title and legend need, in inches."""
+NOTE_LETTERS = 36
+"""How many letters a line above a panel can have."""
 TITLE_HEIGHT, ENTRY_HEIGHT = 0.3, 0.15
 """Height of the title and of a line of the legend, in inches."""
 MAP_LEVELS = (0.2, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0, 5.0)
@@ -77,7 +80,7 @@ PALE = 0.35
 """How strongly the limit is drawn beside the theory at finite size."""
 LEAST_DENSITY = 1e-6
 """Below this a density is drawn as none where its axis is logarithmic."""
-ROOM = 0.02
+ROOM = 0.035
 """What a number on a line of a map keeps from markers and edges, of an axis."""
 
 
@@ -380,7 +383,8 @@ def _histogram(axis: Axes, table: pd.DataFrame, cell: Cell) -> str:
     if len(at_zero) == 1:
         return f"share at 0: {next(iter(at_zero))}"
     return "\n".join(
-        f"{', '.join(labels)} at 0: {share}" for share, labels in at_zero.items()
+        textwrap.fill(f"{', '.join(labels)} at 0: {share}", NOTE_LETTERS)
+        for share, labels in at_zero.items()
     )
 
 
