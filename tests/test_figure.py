@@ -56,7 +56,7 @@ def test_counts_are_at_most_what_a_preset_says(figure):
 
 
 def test_panels_say_what_they_hold_fixed(figure):
-    gamma, dimension, snr = figure.panels
+    gamma, dimension, snr, _ = figure.panels
     assert gamma.fixed() == "p = 2048, n = 512, ‖μ‖² = 1"
     assert dimension.fixed() == "γ = 1e-05, n = 4096, ‖μ‖² = 1"
     assert snr.fixed() == "γ = 1e-05, p = 512, n = 2048"
@@ -216,9 +216,9 @@ def test_a_panel_without_a_point_that_is_small_enough_is_refused(figure):
 
 def test_draws_are_at_least_what_a_preset_says(figure):
     panels = resize(figure, Limits(least_replicates=20)).panels
-    assert [panel.replicates for panel in panels] == [30, 20, 20]
+    assert [panel.replicates for panel in panels] == [30, 20, 20, 20]
     panels = resize(figure, Limits(least_replicates=20, replicates=20)).panels
-    assert [panel.replicates for panel in panels] == [20, 20, 20]
+    assert [panel.replicates for panel in panels] == [20, 20, 20, 20]
 
 
 def test_a_users_tokens_are_no_more_and_no_fewer():
