@@ -40,9 +40,9 @@ def test_captions_say_what_the_verdicts_of_the_released_run_are():
         assert words(said) == words(" ".join(rows["verdict"])), figure
 
 
-def test_the_readme_has_the_verdicts_of_the_released_run():
-    readme = (ROOT / "README.md").read_text()
-    table = readme.partition("<!-- claims -->")[2].partition("<!-- end of claims")[0]
+def test_the_page_of_verdicts_has_those_of_the_released_run():
+    page = (ROOT / "docs/verdicts.md").read_text()
+    table = page.partition("<!-- claims -->")[2].partition("<!-- end of claims")[0]
     shown = re.findall(r"\| \*\*([a-z ]+)\*\*", table)
     claims = pd.read_csv(ROOT / "figures/claims.csv")
     assert shown == claims["verdict"].tolist()

@@ -254,16 +254,32 @@ def parts(root):
     }
 
 
-def test_words_scaled_otherwise_are_simulated_and_predicted_again(package):
-    before = parts(ROOT)
-    path = package / "word_tokens.py"
+@pytest.mark.parametrize(
+    ("module", "before", "after", "only"),
+    [
+        ("data.py", "within.std(axis=1)", "within.std(axis=1, ddof=2)", None),
+        (
+            "word_tokens.py",
+            "generator.permutation(row",
+            "generator.choice(row",
+            {"words"},
+        ),
+    ],
+    ids=["scaled", "mixed"],
+)
+def test_words_made_otherwise_are_simulated_and_predicted_again(
+    package, module, before, after, only
+):
+    made = parts(ROOT)
+    path = package / module
     text = path.read_text()
-    assert ".std(axis=1, keepdims=True)" in text
-    path.write_text(text.replace(".std(axis=1,", ".std(axis=1, ddof=2,"))
+    assert before in text
+    path.write_text(text.replace(before, after))
     identity.code_digest.cache_clear()
-    after = parts(ROOT)
-    anew = {part for part in before if before[part] != after[part]}
-    assert {part for part, kind in anew if kind == "study_theory"} == {"words"}
+    other = parts(ROOT)
+    anew = {part for part in made if made[part] != other[part]}
+    predicted = {part for part, kind in anew if kind == "study_theory"}
+    assert "words" in predicted if only is None else predicted == only
     assert ("words", "study_simulation") in anew
 
 
