@@ -12,8 +12,43 @@ Array = NDArray[np.float64]
 Arrays = NDArray[Any]  # float64, or complex128 for the spectral density
 
 
+def unmasked(name: str, value: ArrayLike) -> NDArray[Any]:
+    """Return ``value`` as an array, refusing masked ones.
+
+    NumPy drops the mask on the way, and what it hid would be computed with.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument; it opens the message.
+    value : array_like
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    ValueError
+        If ``value`` is a masked array, or a sequence that holds one.
+
+    Examples
+    --------
+    >>> unmasked("gamma", np.ma.masked_equal([1.0, -9.0], -9.0))
+    Traceback (most recent call last):
+        ...
+    ValueError: gamma must not be a masked array; choose what stands for masked values
+    """
+    within = value if isinstance(value, list | tuple) else ()
+    if any(np.ma.isMaskedArray(part) for part in (value, *within)):
+        raise ValueError(
+            f"{name} must not be a masked array; choose what stands for masked values"
+        )
+    return np.asarray(value)
+
+
 def as_finite(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as a float64 array, refusing empty and non-finite ones.
+    """Return ``value`` as a float64 array, refusing empty, masked and non-finite ones.
 
     Parameters
     ----------
@@ -29,14 +64,14 @@ def as_finite(name: str, value: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        If ``value`` is not numeric, is empty, or holds a NaN or an infinity.
+        If ``value`` is not numeric, is masked or empty, or holds a NaN or an infinity.
 
     Examples
     --------
     >>> as_finite("gamma", [1, 2])
     array([1., 2.])
     """
-    given: NDArray[Any] = np.asarray(value)
+    given = unmasked(name, value)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be real numbers, got {given.dtype}")
     array = given.astype(np.float64, copy=False)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from interpolation_error._checks import as_whole
+from interpolation_error._checks import as_whole, unmasked
 
 Array = NDArray[np.float64]
 
@@ -91,10 +91,11 @@ class Nonlinearity:
         Raises
         ------
         ValueError
-            If the function fails or returns another shape or type.
+            If the values are masked, or the function fails or returns another shape
+            or type.
         """
         # A copy, since a user's function may work in place.
-        copy = np.array(values, dtype=np.float64)
+        copy = np.array(unmasked("values", values), dtype=np.float64)
         return self._apply(np.atleast_1d(copy)).reshape(copy.shape)
 
     def overwrite(self, values: Array) -> None:
@@ -133,7 +134,7 @@ class Nonlinearity:
                 f"nonlinearity {self.name!r} fails on an array: "
                 f"{type(error).__name__}: {_first_line(error)}"
             ) from None
-        given = np.asarray(result)
+        given = unmasked(f"what nonlinearity {self.name!r} returns", result)
         if given.dtype != np.float64:
             raise ValueError(
                 f"nonlinearity {self.name!r} must return float64, got {given.dtype}"

@@ -17,6 +17,7 @@ from interpolation_error._checks import (
     as_positive,
     broadcast,
     plain,
+    unmasked,
 )
 
 
@@ -55,7 +56,7 @@ def marchenko_pastur_stieltjes(
     >>> round(marchenko_pastur_stieltjes(-1.0, 1.0), 6)
     0.618034
     """
-    given = np.asarray(z)
+    given = unmasked("z", z)
     is_complex = given.dtype.kind == "c"
     if is_complex:
         point: Arrays = as_finite("z", given.real) + 1j * as_finite("z", given.imag)
