@@ -38,6 +38,49 @@ def test_a_commit_is_named_with_a_mark_if_a_file_differs(tmp_path):
     assert provenance.git_state(tmp_path / "deeper")["commit"] is None
 
 
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A repository with one commit, named in the environment as a hook does."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    git(folder, "init")
+    git(folder, "commit", "--allow-empty", "-m", "Begin")
+    monkeypatch.setenv("GIT_DIR", str(folder / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(folder))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(folder / ".git/index"))
+    return folder
+
+
+def test_a_repository_in_the_environment_is_not_that_of_the_folder(
+    elsewhere, tmp_path, monkeypatch
+):
+    assert provenance.git_state(elsewhere)["commit"] is not None
+    own = tmp_path / "own"
+    own.mkdir()
+    none = {"commit": None, "changed": False}
+    assert provenance.git_state(own) == none
+    # With no work tree said, git takes the folder it is in for the top of it.
+    monkeypatch.delenv("GIT_WORK_TREE")
+    assert provenance.git_state(own) == none
+
+
+def state(repository):
+    """Return all that a commit to a repository would change."""
+    return {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
+
+
+def test_tests_leave_a_repository_in_the_environment_alone(elsewhere):
+    before = state(elsewhere)
+    name = test_a_commit_is_named_with_a_mark_if_a_file_differs.__name__
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, f"{__file__}::{name}"], capture_output=True, text=True
+    )
+    assert state(elsewhere) == before
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
 def test_without_git_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance.git_state(tmp_path) == {"commit": None, "changed": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Iterable
@@ -21,6 +22,11 @@ PACKAGES = (
     "snakemake",
 )
 """What a run computes, draws and is driven with."""
+REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX"),
+)
+"""Variables by which git takes another repository than that of the folder asked for."""
 
 
 def now() -> str:
@@ -61,9 +67,12 @@ def git_state(root: Path) -> dict[str, Any]:
 
 def _git(root: Path, *arguments: str) -> str | None:
     """Return what git says, None where there is no git or no repository."""
+    # A hook sets them, and the commit told would be that of its repository.
+    environment = {k: v for k, v in os.environ.items() if k not in REPOSITORY}
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(root), *arguments],
+            env=environment,
             capture_output=True,
             text=True,
             check=True,
