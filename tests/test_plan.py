@@ -304,12 +304,11 @@ def imported(script):
     found = set()
     waiting = [SCRIPTS / f"{script}.py"]
     while waiting:
-        tree = ast.parse(waiting.pop().read_text("utf-8"))
-        beside = {
-            node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-        }
+        source = waiting.pop().read_text("utf-8")
+        nodes = ast.walk(ast.parse(source))
+        beside = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
         waiting += [p for p in SCRIPTS.glob("_*.py") if p.stem in beside]
-        anew = identity._imports(tree) - found - NOT_CALLED.get(script, set())
+        anew = identity._imports(source) - found - NOT_CALLED.get(script, set())
         paths = {name: ROOT / f"{SOURCES}/{name}.py" for name in anew}
         found |= {name for name, path in paths.items() if path.is_file()}
         waiting += [path for path in paths.values() if path.is_file()]

@@ -204,31 +204,35 @@ def import_closure(module: str) -> tuple[str, ...]:
         if not path.is_file():
             raise ValueError(f"{PACKAGE.name} has no module {name!r}")
         found.add(name)
-        imported = _imports(ast.parse(path.read_text("utf-8")))
+        imported = _imports(path.read_text("utf-8"))
         waiting += sorted(
             other for other in imported - found if (PACKAGE / f"{other}.py").is_file()
         )
     return tuple(sorted(found))
 
 
-def _imports(tree: ast.Module) -> set[str]:
+# A module is a part of many kinds, and every job of a cluster asks for the digests of
+# all of them: by its text, so that no edit is missed, each is looked through once.
+@cache
+def _imports(source: str) -> frozenset[str]:
     """Return what a module may import from this package, by name."""
     prefix = f"{PACKAGE.name}."
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = prefix if node.level else ""
             base += node.module or ""
             names |= {base} | {f"{base.rstrip('.')}.{a.name}" for a in node.names}
-    return {
+    return frozenset(
         name.removeprefix(prefix).split(".")[0]
         for name in names
         if name.startswith(prefix)
-    }
+    )
 
 
+@cache
 def _tokens(source: str) -> str:
     """Return the tokens of a source text that can change what it computes."""
     documentation = _docstring_positions(ast.parse(source))
