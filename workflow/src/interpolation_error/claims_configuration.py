@@ -44,13 +44,16 @@ def read_claims(root: Path) -> dict[str, Any]:
     path = root / "config" / "claims.yaml"
     where = shown_path(path, root)
     claims: dict[str, Any] = read_checked(path, root, "claims")["claims"]
+    read: dict[Path, dict[str, Any]] = {}  # many claims are on one figure
     for name, claim in claims.items():
         here = f"{where}: claims.{name}"
         definition = root / "figures" / claim["figure"] / "figure.yaml"
         if definition.with_name("study.yaml").is_file():
             figure = _STUDY
         elif definition.is_file():
-            figure = read_yaml(definition, root)
+            if definition not in read:
+                read[definition] = read_yaml(definition, root)
+            figure = read[definition]
         else:
             raise ConfigurationError(f"{here}.figure: there is no {claim['figure']!r}")
         _check_statistic(here, claim)
