@@ -54,10 +54,3 @@ def test_a_job_has_one_core_and_is_tried_again():
 def test_the_wait_before_a_first_look_suits_slurms_default_memory():
     # SLURM forgets a job after MinJobAge, 300 s, which must be three times as long.
     assert 3 * int(profile("slurm")["slurm-init-seconds-before-status-checks"]) <= 300
-
-
-def test_a_controller_may_be_away_for_a_minute():
-    # Snakemake asks ten times a second at most, unless told otherwise.
-    settings = profile("slurm")
-    rate = float(settings.get("max-status-checks-per-second", 10))
-    assert int(settings["slurm-status-attempts"]) / rate >= 60

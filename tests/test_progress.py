@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
+import patient_slurm
 from snakemake_logger_plugin_plain import LogHandler, Progress, duration, waiting
 
 
@@ -108,10 +109,16 @@ def test_what_a_person_needs_to_know_is_passed_on(text, level, capsys):
     assert printed(capsys)[1:] == [text]
 
 
-def test_what_makes_the_executor_wait_for_ever_is_said_with_what_to_do(capsys):
+def test_that_slurm_is_silent_is_said_once_and_how_long_it_may_be(capsys):
     run = Run(simulate=1)
-    run.send(None, "Falling back to 'sacct' for status queries (MinJobAge=None; 9s).")
-    assert "run the same command again" in printed(capsys)[1]
+    said = "Falling back to 'sacct' for status queries (MinJobAge=None; threshold=9s)."
+    for _ in range(3):
+        run.send(None, said)
+    (line,) = printed(capsys)[1:]
+    assert line.startswith(said)
+    assert (
+        f"{patient_slurm.VARIABLE}, {patient_slurm.PATIENCE:.0f} s unless set" in line
+    )
 
 
 def test_that_a_run_ends_with_its_jobs_is_said_once(capsys):

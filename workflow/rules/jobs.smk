@@ -5,6 +5,7 @@ from functools import cache
 
 from snakemake.logging import logger
 
+import patient_slurm
 from interpolation_error import lease, resources
 
 SIMULATIONS = PLAN.simulations()
@@ -33,8 +34,9 @@ def begin():
             "node (module load slurm, on some), or without --workflow-profile slurm"
         )
     try:
+        patient_slurm.patience(os.environ)
         lease.take(CONFIGURATION.results, PLAN.identity(), logger.warning)
-    except lease.LeaseError as error:
+    except (lease.LeaseError, ValueError) as error:
         return str(error)
     return None
 
@@ -42,6 +44,11 @@ def begin():
 onstart:
     if refusal := begin():
         raise WorkflowError(refusal)
+    if workflow.executor_plugin.name == "slurm":
+        import snakemake_executor_plugin_slurm
+
+        seconds = patient_slurm.patience(os.environ)
+        patient_slurm.limit(snakemake_executor_plugin_slurm, seconds)
 
 
 def is_there(item):

@@ -23,11 +23,11 @@ NO_LOG = (
     "has no log, as when the scheduler does not take it; to see why, send its jobs one "
     "by one: --group-components draws=1 curves=1"
 )
-# Of the SLURM executor, which waits for ever if sacct has no accounting to ask.
+# Of the SLURM executor, where the controller does not answer.
 NO_ANSWER = "Falling back to 'sacct' for status queries"
 IF_SILENT = (
-    "SLURM's controller is away, or forgets ended jobs early; if nothing goes on any "
-    "more, press Ctrl-C and run the same command again"
+    "SLURM's controller is away, or forgets ended jobs early; it is asked again until "
+    "INTERPOLATION_ERROR_SLURM_PATIENCE, 600 s unless set, is over"
 )
 STOPPING = "Will exit after finishing currently running jobs"  # after a SIGTERM
 SUMMARIZED = ("Exiting because a job", "At least one job did not complete")
@@ -122,6 +122,7 @@ class LogHandler(LogHandlerBase):
         self.failed: dict[int, str] = {}  # and not tried again
         self.reason = ""
         self.stopping = False
+        self.silent = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print what a person needs of a record, if anything."""
@@ -145,8 +146,9 @@ class LogHandler(LogHandlerBase):
                 return None
             self.stopping = True
             return text
-        if text.startswith(NO_ANSWER):
-            return f"{text} {IF_SILENT}"
+        if text.startswith(NO_ANSWER):  # at every question that has no answer
+            told, self.silent = self.silent, True
+            return None if told else f"{text} {IF_SILENT}"
         shown = record["levelno"] >= logging.WARNING or text.startswith(SHOWN)
         return text if shown and not text.startswith(SUMMARIZED) else None
 
