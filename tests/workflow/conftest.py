@@ -146,7 +146,9 @@ def copy_project(folder):
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            # What is compiled comes along, or every clone would compile it anew; not
+            # what another test is about to write there.
+            ignored = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
             shutil.copytree(source, folder / part, ignore=ignored)
         else:
             shutil.copy(source, folder / part)

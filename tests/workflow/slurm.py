@@ -16,13 +16,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 PACKAGES = ("munge", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld", "slurmd")
-NODES = ("n1", "n2", "n3")
+NODES = ("n1", "n2")
+# A partition of its own for jobs that are to be killed, with their nodes.
+UNLUCKY = ("u1", "u2", "u3")
+READY = 120  # seconds in which SLURM must be ready; it takes a few
 # Where the packages, or a site, would have theirs.
 PRESENT = ("/etc/slurm", "/etc/slurm-llnl", "/etc/munge", "/run/munge", "/run/slurm")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "slurmstepd")
 
-# One core a node, so that three jobs at once are three busy nodes. Jobs are kept in
+# One core a node, so that jobs at once are busy nodes. Jobs are kept in
 # squeue to the end, and anything they print before a task starts is put into its
 # environment (TaskProlog), which is how a test gives a node another Python.
 CONFIGURATION = """\
@@ -59,7 +64,8 @@ MinJobAge=7200
 KillWait=2
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes={main} Default=YES MaxTime=INFINITE State=UP
+PartitionName=unlucky Nodes={unlucky} MaxTime=INFINITE State=UP
 """
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1"
@@ -81,7 +87,11 @@ OWNER = "owner.pid"
 
 
 class UnavailableError(Exception):
-    """SLURM cannot, or may not, be started here; the message says why."""
+    """SLURM cannot be had, or may not be started, here; the message says why."""
+
+
+class NotReadyError(Exception):
+    """SLURM is here and was started, and did not get ready or has ended."""
 
 
 class Job(NamedTuple):
@@ -94,14 +104,16 @@ class Job(NamedTuple):
     limit: str
     start: str
     end: str
+    partition: str
+    folder: str
 
 
 class Slurm:
-    """A controller and three nodes, as a context; ended and removed on the way out."""
+    """A controller and its nodes, as a context; ended and removed on the way out."""
 
     def __enter__(self):
-        refuse_if_present()
         remove_left()
+        refuse_if_present()
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
         (self.folder / OWNER).write_text(f"{os.getpid()}\n")
         self.daemons = []
@@ -116,7 +128,7 @@ class Slurm:
 
     def __exit__(self, *_):
         if self.daemons:
-            with suppress(UnavailableError, subprocess.TimeoutExpired):
+            with suppress(NotReadyError, subprocess.TimeoutExpired):
                 self.run("scancel", "--quiet", "--user", str(os.getuid()), check=False)
                 self._until(lambda: not self.run("squeue", "-h", check=False), 20)
         for daemon in reversed(self.daemons):
@@ -126,7 +138,7 @@ class Slurm:
                 daemon.wait(20)
             except subprocess.TimeoutExpired:
                 daemon.kill()
-        self._end_what_is_left()
+        end_what_is_left(self.folder)
         shutil.rmtree(self.folder)
 
     @property
@@ -154,12 +166,23 @@ class Slurm:
         assert done.returncode == 0 or not check, done.stdout + done.stderr
         return done.stdout
 
-    def jobs(self):
-        """Return every job so far, in the order in which they were submitted."""
-        said = self.run(
-            "squeue", "-h", "--states=all", "--sort=i", "-o", "%i|%T|%N|%m|%l|%S|%e"
-        )
-        return [Job(*line.split("|")) for line in said.splitlines()]
+    def jobs(self, folder):
+        """Return every job so far from a folder, in the order of their submission."""
+        form = "%i|%T|%N|%m|%l|%S|%e|%P|%Z"
+        said = self.run("squeue", "-h", "--states=all", "--sort=i", "-o", form)
+        jobs = [Job(*line.split("|")) for line in said.splitlines()]
+        return [job for job in jobs if job.folder == str(folder)]
+
+    def stop_controller(self):
+        """End the controller in an orderly way; nodes and jobs go on."""
+        self.daemons.remove(self.controller)
+        self.controller.terminate()
+        self.controller.wait(60)
+
+    def start_controller(self):
+        """Start the controller, and return when it answers."""
+        self.controller = self._daemon("slurmctld", "-D")
+        self._until(lambda: "UP" in self.run("scontrol", "ping", check=False), READY)
 
     def nodes_busy_at_once(self, jobs):
         """Return the most nodes that were at work at one moment."""
@@ -182,7 +205,7 @@ class Slurm:
             path.mkdir(parents=True)
         apt = ["apt-get", "-qq", "-o", f"Dir::State::lists={lists}"]
         apt += ["-o", f"Dir::Cache={cache}", "-o", "Debug::NoLocking=1"]
-        apt += ["-o", "APT::Sandbox::User="]
+        apt += ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=3"]
         install = ["install", "--download-only", "--no-install-recommends", "-y"]
         for command in (["update"], [*install, *PACKAGES]):
             done = subprocess.run(
@@ -213,11 +236,12 @@ class Slurm:
         for name, script in (("prolog", PROLOG), ("bin/srun", SRUN)):
             (self.folder / name).write_text(script.format(folder=self.folder))
             (self.folder / name).chmod(0o755)
-        ports = free_ports(1 + len(NODES))
+        names = NODES + UNLUCKY
+        ports = free_ports(1 + len(names))
         host = socket.gethostname().split(".")[0]
         nodes = [
             NODE.format(name=name, host=host, port=port)
-            for name, port in zip(NODES, ports[1:], strict=True)
+            for name, port in zip(names, ports[1:], strict=True)
         ]
         (self.folder / "slurm.conf").write_text(
             CONFIGURATION.format(
@@ -227,6 +251,8 @@ class Slurm:
                 plugins=self.libraries / "slurm-wlm",
                 ports=ports,
                 nodes="\n".join(nodes),
+                main=",".join(NODES),
+                unlucky=",".join(UNLUCKY),
             )
         )
 
@@ -235,28 +261,30 @@ class Slurm:
         files = [f"--{name}-file={munge}/{name}" for name in ("key", "pid", "log")]
         files += [f"--seed-file={munge}/seed", f"--socket={munge}/socket"]
         self._daemon("munged", "--foreground", *files)
-        self._until((munge / "socket").exists, 20)
-        self._daemon("slurmctld", "-D")
+        self._until((munge / "socket").exists, READY)
+        self.start_controller()
         stepd = self.folder / "root/usr/sbin/slurmstepd"
-        for node in NODES:
+        for node in NODES + UNLUCKY:
             self._daemon("slurmd", "-D", "-N", node, "-d", stepd)
-        idle = f"{len(NODES)} idle"
-        sinfo = ("sinfo", "-h", "-o", "%D %T")
-        self._until(lambda: self.run(*sinfo, check=False).strip() == idle, 60)
+        idle = {f"{node} idle" for node in NODES + UNLUCKY}
+        sinfo = ("sinfo", "-h", "-N", "-o", "%N %T")
+        self._until(
+            lambda: set(self.run(*sinfo, check=False).splitlines()) == idle, READY
+        )
 
     def _daemon(self, *command):
         """Start a program that ends with this process, however that ends."""
         with (self.folder / f"{command[0]}.out").open("a") as out:
-            self.daemons.append(
-                subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "TERM", *map(str, command)],
-                    env=self.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+            daemon = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", *map(str, command)],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
+        self.daemons.append(daemon)
+        return daemon
 
     def _until(self, condition, seconds):
         """Wait for a condition while all daemons run."""
@@ -264,31 +292,12 @@ class Slurm:
         while not condition():
             for daemon in self.daemons:
                 if daemon.poll() is not None:
-                    raise UnavailableError(
-                        f"{daemon.args[3]} ended: {self._last_words()}"
-                    )
+                    raise NotReadyError(f"{daemon.args[3]} ended: {self._last_words()}")
             if time.monotonic() > deadline:
-                raise UnavailableError(f"SLURM did not get ready: {self._last_words()}")
+                raise NotReadyError(
+                    f"SLURM was not ready after {seconds} s: {self._last_words()}"
+                )
             time.sleep(0.1)
-
-    def _end_what_is_left(self):
-        """Kill jobs that SLURM itself lost sight of, with a node that was down, say."""
-        deadline = time.monotonic() + 10
-        while (left := self._left()) and time.monotonic() < deadline:
-            for process in left:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            time.sleep(0.1)
-
-    def _left(self):
-        """Return the processes that SLURM has started and that still run."""
-        mark = f"SLURM_CONF={self.folder}/slurm.conf".encode()
-        left = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # it has ended, or is another user's
-                if mark in path.read_bytes().split(b"\0"):
-                    left.append(int(path.parent.name))
-        return left
 
     def _last_words(self):
         lines = [
@@ -296,6 +305,16 @@ class Slurm:
             for path in sorted(self.folder.glob("*.out"))
         ]
         return "; ".join(line[0] for line in lines if line)
+
+
+def start_or_skip(slurm, stack):
+    """Start a SLURM, skip where there is none to start, and fail where it does not."""
+    try:
+        return stack.enter_context(slurm)
+    except UnavailableError as reason:
+        pytest.skip(f"NOT TESTED: {reason}")
+    except NotReadyError as reason:
+        pytest.fail(f"SLURM is here and does not work: {reason}", pytrace=False)
 
 
 def refuse_if_present():
@@ -324,12 +343,34 @@ def refuse_if_present():
         raise UnavailableError(f"there is a SLURM or munge already: {', '.join(found)}")
 
 
+def end_what_is_left(folder):
+    """Kill jobs that SLURM itself lost sight of, with a node that was down, say."""
+    deadline = time.monotonic() + 10
+    while (left := started_by(folder)) and time.monotonic() < deadline:
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def started_by(folder):
+    """Return the processes that run and were started by the SLURM of a folder."""
+    mark = f"SLURM_CONF={folder}/slurm.conf".encode()
+    left = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if mark in path.read_bytes().split(b"\0"):
+                left.append(int(path.parent.name))
+    return left
+
+
 def remove_left():
-    """Remove the folders of those that were killed, whose daemons ended with them."""
+    """Remove the folders of those that were killed, and jobs that outlived them."""
     for owner in Path(tempfile.gettempdir()).glob(f"slurm-*/{OWNER}"):
         process = owner.read_text().strip()
         mine = owner.stat().st_uid == os.getuid()
         if mine and process and not Path("/proc", process).exists():
+            end_what_is_left(owner.parent)
             shutil.rmtree(owner.parent)
 
 
