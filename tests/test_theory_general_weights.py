@@ -68,7 +68,8 @@ def dense_label_form(gamma, c, f, W, mu, diagonal):
     scale = np.linalg.norm(W) / np.sqrt(p)
     f, W = nonlinearity.rescaled(f, scale), W / scale
     a0, a1, _, nu = nonlinearity.hermite_coefficients(f)
-    r, alpha, variance = np.trace(W @ W) / p, a1 / c, (nu - a1**2) / c
+    r = np.clip(np.trace(W @ W) / p, -1, 1)  # beyond only by rounding
+    alpha, variance = a1 / c, (nu - a1**2) / c
     chi = (product_mean(f, r) - a1**2 * r) / c
     d = (f(np.trace(W) / np.sqrt(p)) - a0) / np.sqrt(p) if diagonal == "keep" else 0.0
     h = d - a1 * np.trace(W) / p

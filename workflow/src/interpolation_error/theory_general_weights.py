@@ -39,9 +39,10 @@ _COLUMN = np.array([0, 1, 2, 1, 2, 2])
 _BASIS = np.zeros((6, 3, 3))
 _BASIS[range(6), _ROW, _COLUMN] = _BASIS[range(6), _COLUMN, _ROW] = 1.0
 
-# R is accepted when a further Newton step moves no entry by more than this, relative to
-# its row and column.
+# R is accepted when a further Newton step moves no entry by more than the first,
+# relative to its row and column, and is moved on until that is the second, or rounding.
 _TOLERANCE = 1e-9
+_SETTLED = 1e-12
 
 
 def _at_one(of_many: Callable[..., Arrays]) -> Callable[..., Array]:
@@ -197,7 +198,8 @@ def _layer(f: Nonlinearity, W: Array, diagonal: str) -> _Layer:
     r = float(np.clip(np.sum(unit * unit.T) / p, -1.0, 1.0))
     scaled = rescaled(f, scale)
     a0, a1, _, nu = hermite_coefficients(scaled)
-    rest = max(nu - a1 * a1, 0.0)
+    # A difference within rounding is none: next to a gamma of 1e-8 it would count.
+    rest = nu - a1 * a1 if nu - a1 * a1 > 16 * np.finfo(float).eps * nu else 0.0
     reciprocal = product_mean(scaled, r) - a1 * a1 * r
     limit = 0.0
     if diagonal == "keep":
@@ -263,6 +265,28 @@ def _repeated_eigenvalue(W: Array) -> float:
     return float(x @ W[:half, :half] @ x)
 
 
+class _Solution(NamedTuple):
+    """R at one gamma, with the variable k exchanged for k - shift q.
+
+    For c < 1 and small gamma the tokens that X sends to 0 lock k to h q, and for c > 1
+    to 0: R is a part of rank one and little else, which the exchange with shift =
+    R_qk / R_qq takes away. So R_qk is 0 in here, and no digits are lost to it.
+    """
+
+    R: Array
+    shift: float
+    slope: Array  # of R in log gamma at this shift, in units of _sizes(R)
+
+
+def _centred(R: Array, shift: float) -> tuple[Array, float]:
+    """Return R and the shift after the exchange of k that leaves R_qk = 0."""
+    more = R[0, 2] / R[0, 0]
+    exchange = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-more, 0.0, 1.0]])
+    R = exchange @ R @ exchange.T
+    R[0, 2] = R[2, 0] = 0.0
+    return R, shift + more
+
+
 class _Path:
     """The fixed point R at one p/n, followed from one gamma to the next below it."""
 
@@ -270,10 +294,7 @@ class _Path:
         self.layer, self.c, self.parts = layer, c, parts
         self.dimension = sum(part.times * len(part.W) for part in parts)
         self.alpha = layer.a1 / c
-        # As in theory.py: for c < 1 the variable k is exchanged for k + h q, without
-        # which R loses its digits to a part of rank one as gamma goes to 0.
-        self.shift = layer.h if c < 1 else 0.0
-        self.last: tuple[float, Array, Array] | None = None  # gamma, R and its slope
+        self.last: tuple[float, _Solution] | None = None
 
     def errors(self, gamma: float) -> Array:
         """Return the error for every signal at one gamma."""
@@ -282,8 +303,8 @@ class _Path:
             found = found or self._from_above(gamma)
             if found is None:
                 raise self._lost(gamma)
-            self.last = (gamma, *found)
-            error = -gamma * self._slopes_of_label_form(gamma, *found)
+            self.last = (gamma, found)
+            error = -gamma * self._slopes_of_label_form(found)
         clipped = np.clip(error, 0.0, 1.0)
         # More than rounding outside [0, 1] would mean a wrong root.
         if not np.all(np.abs(error - clipped) <= _TOLERANCE):
@@ -296,29 +317,30 @@ class _Path:
             f"{self.c:.6g} for these weights"
         )
 
-    def _from_last(self, gamma: float) -> tuple[Array, Array] | None:
+    def _from_last(self, gamma: float) -> _Solution | None:
         """Go from the last gamma to this one in a stride, if that leads there."""
         if self.last is None:
             return None
-        before, R, slope = self.last
-        return self._newton(_extrapolated(R, slope, np.log(gamma / before)), gamma, 10)
+        before, last = self.last
+        R = _extrapolated(last.R, last.slope, np.log(gamma / before))
+        return self._newton(R, last.shift, gamma, 10)
 
-    def _afresh(self, gamma: float) -> tuple[Array, Array] | None:
-        """Take a few damped steps from A^-1, where Sigma is 0, and then Newton's."""
-        return self._newton(self._damped(gamma, 8), gamma, 25)
+    def _afresh(self, gamma: float) -> _Solution | None:
+        """Take a few damped steps from where Sigma is next to 0, and then Newton's."""
+        return self._newton(*self._damped(gamma, 8), gamma, 25)
 
-    def _from_above(self, gamma: float) -> tuple[Array, Array] | None:
+    def _from_above(self, gamma: float) -> _Solution | None:
         """Follow R from a gamma above the eigenvalues of A^T A / n."""
         edge = (1 + sqrt(self.c)) ** 2
         norm = max(float(np.linalg.norm(part.W, 2)) for part in self.parts)
         size = abs(self.alpha) * edge * norm + abs(self.layer.h)
         here = max(gamma, edge * (size**2 + self.layer.rest / self.c))
-        found = self._newton(self._damped(here, 30), here, 10)
+        found = self._newton(*self._damped(here, 30), here, 10)
         stride = 1.0
         while found is not None and here > gamma:
             there = max(gamma, here * np.exp(-stride))
-            start = _extrapolated(*found, np.log(there / here))
-            further = self._newton(start, there, 5, first=0.3)
+            start = _extrapolated(found.R, found.slope, np.log(there / here))
+            further = self._newton(start, found.shift, there, 5, first=0.3)
             if further is None:
                 stride /= 2
                 if stride < 1e-3:
@@ -327,35 +349,41 @@ class _Path:
                 found, here, stride = further, there, 2 * stride
         return found
 
-    def _damped(self, gamma: float, steps: int) -> Array:
-        R = np.asarray(np.linalg.inv(self._pencil(gamma, 1.0)), dtype=np.float64)
+    def _damped(self, gamma: float, steps: int) -> tuple[Array, float]:
+        # A^-1, but for an entry at ll, which only has to be negative.
+        R = np.array(
+            [[1 / gamma, 0.0, 0.0], [0.0, -1e-6 * gamma, -1.0], [0.0, -1.0, 0.0]]
+        )
+        shift = self.layer.h
         for _ in range(steps):
             tau = float(_tau(R))
-            image = self._image(_scaled(R, tau), gamma, tau)[0]
-            R = (R + _scaled(image, 1 / tau)) / 2
-        return R
+            image = self._image(_scaled(R, tau), shift, gamma, tau)[0]
+            R, shift = _centred((R + _scaled(image, 1 / tau)) / 2, shift)
+        return R, shift
 
     def _newton(
-        self, R: Array, gamma: float, steps: int, first: float = np.inf
-    ) -> tuple[Array, Array] | None:
-        """Return R and its slope in log gamma, or None if Newton's steps go astray.
+        self, R: Array, shift: float, gamma: float, steps: int, first: float = np.inf
+    ) -> _Solution | None:
+        """Return where Newton's steps settle, or None if they go astray.
 
         Steps are in units of :func:`fixed_point.sizes`, 2 at most, the first at most
         ``first``.
         """
+        size = np.inf
         for number in range(steps):
-            step, slope = self._step(R, gamma)
-            size = np.max(np.abs(step))
+            R, shift = _centred(R, shift)
+            step, slope = self._step(R, shift, gamma)
+            before, size = size, np.max(np.abs(step))
             if not size <= (first if number == 0 else np.inf):
                 return None
-            if size <= _TOLERANCE:
+            if size <= _SETTLED or before / 4 < size <= _TOLERANCE:
                 # R_11 falls with gamma; at a wrong root it may not.
                 right = R[0, 0] > 0 and R[1, 1] < 0 and slope[0] < 0
-                return (R, slope) if right else None
+                return _Solution(R, shift, slope) if right else None
             R = _moved(R, step * min(1.0, 2 / size))
         return None
 
-    def _step(self, R: Array, gamma: float) -> tuple[Array, Array]:
+    def _step(self, R: Array, shift: float, gamma: float) -> tuple[Array, Array]:
         """Return Newton's step and the slope in log gamma, in units of _sizes(R).
 
         The derivative of R = (A - Sigma)^-1 is dR = R (dSigma - dA) R, and that of P is
@@ -363,7 +391,7 @@ class _Path:
         """
         tau = float(_tau(R))
         R = _scaled(R, tau)
-        image, P = self._image(R, gamma, tau)
+        image, P = self._image(R, shift, gamma, tau)
         products = np.zeros((3, 3, 3, 3))
         for part, blocks in zip(self.parts, P, strict=True):
             products += part.times * _traces_of_products(blocks)
@@ -383,10 +411,6 @@ class _Path:
             solution = np.full((6, 2), np.nan)
         return solution[:, 0], solution[:, 1]
 
-    def _pencil(self, gamma: float, tau: float) -> Array:
-        free = self.layer.h - self.shift
-        return np.array([[gamma / tau, free, 0.0], [free, 0.0, -1.0], [0.0, -1.0, 0.0]])
-
     def _noise(self, R: Array) -> Array:
         own, mutual = self.layer.rest / self.c, self.layer.reciprocal / self.c
         noise = np.zeros((3, 3))
@@ -394,29 +418,32 @@ class _Path:
         noise[0, 1] = noise[1, 0] = mutual * R[0, 1]
         return noise
 
-    def _image(self, R: Array, gamma: float, tau: float) -> tuple[Array, list[Array]]:
+    def _image(
+        self, R: Array, shift: float, gamma: float, tau: float
+    ) -> tuple[Array, list[Array]]:
         """Return (A - Sigma(R))^-1, equal to R at the fixed point, and P by parts."""
         Sigma, P = self._noise(R), []
         for part in self.parts:
-            P.append(_blocks(part.W, R, self.alpha, self.shift, tau))
+            P.append(_blocks(part.W, R, self.alpha, shift, tau))
             traces = np.trace(P[-1], axis1=2, axis2=3)
             Sigma += self.c * part.times / self.dimension * traces
-        A = self._pencil(gamma, tau)
+        free = self.layer.h - shift
+        A = np.array([[gamma / tau, free, 0.0], [free, 0.0, -1.0], [0.0, -1.0, 0.0]])
         try:
             return np.asarray(np.linalg.inv(A - (Sigma + Sigma.T) / 2)), P
         except np.linalg.LinAlgError:
             return np.full((3, 3), np.nan), P
 
-    def _slopes_of_label_form(self, gamma: float, R: Array, slope: Array) -> Array:
+    def _slopes_of_label_form(self, found: _Solution) -> Array:
         """Return the derivative in log gamma of y^T Q y / n for every signal."""
-        tau = float(_tau(R))
-        R = _scaled(R, tau)
+        tau = float(_tau(found.R))
+        R = _scaled(found.R, tau)
         dR = np.zeros((3, 3))
-        dR[_ROW, _COLUMN] = dR[_COLUMN, _ROW] = slope * _sizes(R)
+        dR[_ROW, _COLUMN] = dR[_COLUMN, _ROW] = found.slope * _sizes(R)
         signals = self.parts[0].mu.shape[1]
         T, dT = np.zeros((2, signals, 3, 3))
         for part in self.parts:
-            P = _blocks(part.W, R, self.alpha, self.shift, tau)
+            P = _blocks(part.W, R, self.alpha, found.shift, tau)
             # P_ab mu; P is symmetric, so that mu^T P_ac is the transpose of P_ca mu.
             Pmu = P @ part.mu
             T += np.einsum("is,abis->sab", part.mu, Pmu)
@@ -431,48 +458,54 @@ class _Path:
 def _blocks(W: Array, R: Array, alpha: float, shift: float, tau: float) -> Array:
     r"""Return the nine m by m blocks of P, with rows and columns q, l, k.
 
-    With the row k eliminated, R'_ab = R_ab - R_ak R_kb / (1 + R_kk) on (q, l), one has
-    P_qq = a^2 L W^T M_2^{-1} W,  P_ql = -a B M_1^{-1} W^T,  P_ll = a^2 r W M_1^{-1} W^T
-    where a = alpha, r = R'_qq > 0, b = R'_ql, L = R'_ll < 0, B = I + a b W and
+    R_qk is 0. With V = alpha W and S = (R_qq^{-1/2}, -(-R_ll)^{-1/2}, e^{-1/2}), where
+    e = 1 + R_kk, or tau + R_kk in the scaling by tau, let C be the stack of
 
-    M_1 = B^T B + x W^T W,  M_2 = B B^T + x W W^T,  x = -a^2 r L > 0,
+    C_q = (I + R_ql V) / sqrt(R_qq),  C_l = sqrt(-R_ll) V,
+    C_k = (R_lk V - shift I) / sqrt(e).
 
-    both symmetric and positive, and the blocks of k follow from these. In the scaling
-    by tau the 1 next to R_kk is tau, and k is exchanged for k + shift q, for which
-    nothing of the size of R_qq is subtracted from its equal.
+    Then P = -S (I - C (C^T C)^{-1} C^T) S, but for P_ll = V (C^T C)^{-1} V^T.
+
+    As gamma goes to 0, entries of S grow without limit while little is left of the
+    projector, so that to subtract from I loses all digits, and to square C half of
+    them. But C lies in the span of I and V: C = U F with orthonormal columns, which x
+    completes, and as F_1 and F_2 commute the projector is a sum of squares,
+
+    x x^T + U Z^T Z U^T,  Z = L^{-1} (F_2, -F_1),  L L^T = F_1 F_1^T + F_2 F_2^T,
+
+    with L^T from a QR decomposition. F_1 is along C_k, so that P_kk takes one square.
     """
-    m = len(W)
-    qq, ql, qk, ll, lk, kk = R[_ROW, _COLUMN]
-    v_q, v_l = qk + shift * qq, lk + shift * ql
-    delta = tau + kk + 2 * shift * qk + shift**2 * qq
-    r = (qq * (tau + kk) - qk * qk) / delta
-    b = (ql * (tau + kk) + shift * (qk * ql - qq * lk) - qk * lk) / delta
-    L = ll - v_l * v_l / delta
+    m, V = len(W), alpha * W
+    qq, ql, _, ll, lk, kk = R[_ROW, _COLUMN]
+    root_q, root_l, root_k = np.sqrt([qq, -ll, tau + kk])
+    S = np.array([1 / root_q, -1 / root_l, 1 / root_k])
 
-    B, x = np.eye(m) + alpha * b * W, -(alpha**2) * r * L
-    inner = np.zeros((2, 2, m, m))
+    # In coordinates of I and V; x is the cross product of the columns of C.
+    C_q = np.array([1.0, ql]) / root_q
+    C_l = np.array([0.0, root_l])
+    C_k = np.array([-shift, lk]) / root_k
+    across = -(lk + shift * ql) / (root_q * root_k)
+    x = np.array([shift * root_l / root_k, across, root_l / root_q])
+    x /= np.linalg.norm(x)
+    u = np.hypot(x[0], x[1])
+    U = np.array([[-x[0] * x[2], -x[1]], [-x[1] * x[2], x[0]], [u * u, 0.0]]) / u
+    span = np.array([C_k, x[0] * C_l - x[1] * C_q]) / u
+    F_1, F_2 = span[:, :1, None] * np.eye(m) + span[:, 1:, None] * V
+
+    left = np.linalg.qr(np.concatenate([F_1.T, F_2.T]), mode="r")
+    right = np.linalg.qr(np.concatenate([F_1, F_2]), mode="r")
     try:
-        one = linalg.cho_factor(B.T @ B + x * (W.T @ W), check_finite=False)
-        two = linalg.cholesky(B @ B.T + x * (W @ W.T), lower=True, check_finite=False)
+        Z = linalg.solve_triangular(
+            left, np.concatenate([F_2, -F_1], axis=1), trans=1, check_finite=False
+        )
+        Y = linalg.solve_triangular(right, V.T, trans=1, check_finite=False)
     except linalg.LinAlgError:
         return np.full((3, 3, m, m), np.nan)
-    Y = linalg.cho_solve(one, W.T, check_finite=False)
-    V = linalg.solve_triangular(two, W, lower=True, check_finite=False)
-    inner[0, 0] = alpha**2 * L * (V.T @ V)
-    inner[0, 1] = -alpha * (B @ Y)
-    inner[1, 0] = inner[0, 1].T
-    inner[1, 1] = alpha**2 * r * (W @ Y)
-
-    D = np.array(
-        [
-            [(tau + kk + shift * qk) / delta, -shift * v_l / delta],
-            [0.0, 1.0],
-            [-v_q / delta, -v_l / delta],
-        ]
-    )
-    g = np.array([shift, 0.0, 1.0])
-    P: Array = np.einsum("ai,bj,ijuv->abuv", D, D, inner, optimize=True)
-    P[..., range(m), range(m)] -= (np.outer(g, g) / delta)[..., None]
+    inner = np.reshape(Z.T @ Z, (2, m, 2, m))
+    D, g = S[:, None] * U, S * x
+    P: Array = -np.einsum("ai,bj,iujv->abuv", D, D, inner, optimize=True)
+    P[..., range(m), range(m)] -= np.outer(g, g)[..., None]
+    P[1, 1] = Y.T @ Y
     return P
 
 
