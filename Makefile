@@ -27,7 +27,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Modules are compiled once, into .venv, and not at every start of a job.
 unexport PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-.PHONY: figures setup verify compare audit crate test test-damage test-site \
+.PHONY: figures setup verify compare audit crate test test-processors test-damage test-site \
 	test-cluster check benchmark lock cost references prune clean-data clean help
 
 figures: setup ## (or just make) all figures, or one: make FIGURE=linear_regression
@@ -48,6 +48,10 @@ compare: setup ## two results folders, A= and B=: what differs, and by how much
 test: setup ## tests and examples, about 5 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		pytest -n auto --dist loadgroup -m "not site and not damage and not cluster"
+
+test-processors: setup ## the theory for general weights with the kernels of two older processors
+	@for kernel in Haswell Nehalem; do OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=1 \
+		OPENBLAS_NUM_THREADS=1 pytest -n auto tests/test_theory_general_weights.py || exit 1; done
 
 test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests
