@@ -19,7 +19,7 @@ ENVS = ROOT / "envs"
 LOCK = (ENVS / "requirements.txt").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "huggingface_hub": "huggingface-hub"}
-OWN = {"interpolation_error", "snakemake_logger_plugin_plain"}
+OWN = {"interpolation_error", "snakemake_logger_plugin_plain", "patient_slurm"}
 
 
 def requirements(name):
@@ -119,7 +119,8 @@ def imports(folder):
 )
 def test_everything_imported_is_a_direct_requirement(folder, requirements):
     # Comes with Snakemake, whose version is fixed.
-    direct = {*requirements, "snakemake-interface-logger-plugins"}
+    interfaces = {f"snakemake-interface-{of}" for of in ("common", "logger-plugins")}
+    direct = {*requirements, *interfaces}
     distributions = metadata.packages_distributions()
     for name in imports(ROOT / folder):
         providers = {canonicalize_name(one) for one in distributions.get(name, [name])}
