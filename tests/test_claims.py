@@ -1,16 +1,29 @@
 """A verdict comes out any way, by the numbers alone, and one draw decides nothing."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from interpolation_error.claims import STATISTICS, Point, _between, judge, verdicts
+from interpolation_error import checked_yaml
+from interpolation_error.claims import (
+    STATISTICS,
+    Measured,
+    Point,
+    _between,
+    judge,
+    measured,
+    points,
+    verdicts,
+)
 from interpolation_error.claims_table import markdown, rows
 from interpolation_error.curve import Curve
+from interpolation_error.figure_configuration import read_figure
 from interpolation_error.setting import Setting
 
+ROOT = Path(__file__).parents[1]
 VALUES = (0.5, 1.0, 2.0, 4.0)
 DRAWS = 12
 
@@ -22,13 +35,14 @@ def figure(
     parameter="snr",
     rows=(),
     quantity="error",
+    row_parameter="gamma",
 ):
     """Return a figure's specification and the arrays that it names.
 
     ``curves`` holds (draws, predicted) for every panel and curve.
     """
     setting = Setting("regression", tokens=60, dimension=30, snr=1.0, gamma=0.1)
-    row = ("gamma", rows) if rows else (None, ())
+    row = (row_parameter, rows) if rows else (None, ())
     curve = Curve(setting, parameter, values, *row, measure)
     predicted, files, series = {}, {}, []
     for (panel, name), (draws, limit) in curves.items():
@@ -174,6 +188,104 @@ def test_a_region_is_where_it_says():
         assert (found["verdict"], found["points"]) == (verdict, 2)
     nowhere = judged(mixed, BELOW, {"below": 0.0}, where={"snr": [90, 99]})
     assert (nowhere["verdict"], nowhere["points"]) == ("not tested", 0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "ratios"),
+    [
+        ([0, 0.99], [0.25, 0.5]),
+        ([1.01, 8], [2.0, 4.0]),
+        ([1, 1], [1.0]),
+        ([0.5, 2], [0.5, 1.0, 2.0]),
+        ([0.3, 3], [0.5, 1.0, 2.0]),
+        ([5, 9], []),
+    ],
+)
+@pytest.mark.parametrize("swept", ["rows", "values", "tokens", "dimension"])
+def test_a_region_by_aspect_ratio_has_dimensions_over_tokens(bounds, ratios, swept):
+    places = {
+        "rows": ("gamma", VALUES, "aspect_ratio", (0.25, 0.5, 1.0, 2.0, 4.0)),
+        "values": ("aspect_ratio", (0.25, 0.5, 1.0, 2.0, 4.0), "gamma", VALUES),
+        # Of 30 dimensions, and of 60 tokens.
+        "tokens": ("tokens", (120, 60, 30, 15), "gamma", VALUES),
+        "dimension": ("dimension", (15, 30, 60, 120), "gamma", VALUES),
+    }
+    parameter, values, row_parameter, rows = places[swept]
+    limit = np.ones(len(values) * len(rows))
+    spec = figure(
+        {("a", "mine"): (np.ones((2, len(limit))), limit)},
+        values=values,
+        parameter=parameter,
+        rows=rows,
+        row_parameter=row_parameter,
+    )
+    panels = measured(spec[0], spec[1].__getitem__)
+    region = {"panels": ["a"], "curves": ["mine"], "where": {"aspect_ratio": bounds}}
+    inside = points({"statistic": {"kind": "residual"}}, region, panels)
+    found = [one.settings[-1] for one in inside]
+    there = {
+        setting.dimension / setting.tokens for setting in panels["a"]["mine"].settings
+    }
+    # To within the rounding of sizes.
+    wanted = [ratio for ratio in ratios if any(abs(ratio - x) < 0.1 for x in there)]
+    chosen = sorted({setting.dimension / setting.tokens for setting in found})
+    assert chosen == pytest.approx(wanted, rel=0.1)
+    assert len(found) == len(VALUES) * len(wanted)
+
+
+def test_a_gain_counts_where_it_is_reached_and_not_where_it_starts():
+    limit = np.array([0.8, 0.6, 0.4, 0.2])
+    sizes = {"parameter": "tokens", "values": (120, 60, 30, 15)}
+    spec = figure({("a", "mine"): (noisy(limit), limit)}, **sizes)
+    few = judged(spec, {"kind": "gain"}, {"above": 0.0}, where={"aspect_ratio": [1, 9]})
+    assert [one["x"] for one in few["details"]] == [30, 15]
+
+
+MORE = {
+    "fewer tokens than dimensions": lambda s: s.tokens < s.dimension,
+    "more tokens, penalty up to 0.1": lambda s: (
+        s.tokens > s.dimension and s.gamma <= 0.1000001
+    ),
+    "more tokens, penalty of 1 and more": lambda s: (
+        s.tokens > s.dimension and s.gamma >= 0.9999999
+    ),
+    "whole map": lambda s: True,
+}
+"""Regions of config/claims.yaml by aspect ratio: what their names say."""
+
+
+def test_the_regions_of_the_maps_are_what_their_names_say():
+    claim = checked_yaml.read_yaml(ROOT / "config/claims.yaml", ROOT)["claims"]
+    claim = claim["random_inputs"]
+    shown = read_figure(ROOT / "figures/random_inputs/figure.yaml", ROOT, {})
+    (panel,) = [one for one in shown.panels if one.name == "map"]
+
+    def made(name, curve):
+        settings = list(curve)
+        ones = np.ones(len(settings))
+        return Measured(
+            *("map", name, curve.parameter, settings),
+            shape=(len(curve.rows), len(curve.values)),
+            draws=ones[None],
+            predicted=ones,
+            finite_size=ones,
+            x=curve.values,
+            files=(),
+        )
+
+    curves = {one.name: made(one.name, one.curve) for one in panel.curves}
+    curves["regression"] = made("regression", panel.curves[0].regression())
+    assert set(claim["regions"]) == set(MORE)
+    for name, region in claim["regions"].items():
+        found = points(claim, region, {"map": curves})
+        inside = [(one.curve, one.settings[-1]) for one in found]
+        wanted = [
+            (curve, setting)
+            for curve in region["curves"]
+            for setting in curves[curve].settings
+            if MORE[name](setting)
+        ]
+        assert inside == wanted, name
 
 
 def test_intervals_are_widened_for_the_number_of_points():
