@@ -1,5 +1,7 @@
 """The study of a transformer runs, from weights in a file to picture and verdicts."""
 
+import argparse
+import importlib
 import json
 import re
 import shutil
@@ -11,10 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import copy_project
+from conftest import ROOT, copy_project
 from safetensors.numpy import save_file
+from threadpoolctl import threadpool_limits
 
-from interpolation_error import download, study_parts, verification
+from interpolation_error import (
+    comparison,
+    download,
+    recomputation,
+    store,
+    study_parts,
+    verification,
+)
 from interpolation_error.pretrained import LAYOUTS
 from interpolation_error.store import file_digest
 
@@ -136,8 +146,11 @@ def test_a_part_without_its_noise_is_refused_in_one_line(finished):
     )
 
 
+STUDIES = "parts of studies, recomputed"
+
+
 @pytest.mark.parametrize("lost", ["missing", "another"])
-def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, lost):
+def test_recomputing_without_the_weights_is_a_fault(finished, monkeypatch, lost):
     monkeypatch.chdir(finished.folder)
     plan = finished.plan()
     path = finished.folder / "weights.safetensors"
@@ -147,18 +160,56 @@ def test_recomputing_says_that_the_weights_are_not_there(finished, monkeypatch, 
         path.write_bytes(before[:-1] + b"?")
     try:
         report = verification.verify(plan, finished.folder, recompute=0.05)
+        assert not verification.verify(plan, finished.folder).faults
     finally:
         path.write_bytes(before)
-    assert not report.faults
     parts = len(plan.studies["pretrained_weights"].parts)
-    assert report.counts["parts of studies, recomputed"].unchecked == parts
-    (note,) = (note for note in report.notes if "not computed again" in note)
-    assert re.match(
-        rf"{parts} of {parts} parts of pretrained_weights were not computed again: "
-        "weights.safetensors",
-        note,
+    count = report.counts[STUDIES]
+    assert (count.named, count.hold, count.unchecked) == (parts, 0, parts - 1)
+    (fault,) = report.faults
+    line = report.line(fault)
+    assert line.startswith(
+        f"weights.safetensors: {parts} of {parts} parts of pretrained_weights were "
+        "not computed again: weights.safetensors"
     )
-    assert "fetch it" not in note  # it is the user's own
+    # It is the user's own, and not to be fetched.
+    assert line.endswith("; mend it: put back the file that config/config.yaml names")
+
+
+def test_the_command_fails_and_says_what_fetches_weights(finished, monkeypatch, capsys):
+    """As of a transformer that a run fetches, whose weights are below the results."""
+    monkeypatch.chdir(finished.folder)
+    monkeypatch.syspath_prepend(str(ROOT / "workflow/scripts"))
+    script = importlib.import_module("verify")
+    monkeypatch.setattr(script, "ROOT", finished.folder)
+    path = finished.results / "cache/weights/own/model.safetensors"
+    path.parent.mkdir(parents=True)
+    shutil.copy(finished.folder / "weights.safetensors", path)
+    config = finished.folder / "config/config.yaml"
+    before = config.read_text()
+    try:
+        finished.edit(
+            "config/config.yaml", lambda c: c["pretrained"].update(file=str(path))
+        )
+        plan = finished.plan()
+        monkeypatch.setattr(script, "load_plan", lambda arguments: plan)
+        arguments = argparse.Namespace(
+            figure=["pretrained_weights"], redraw=False, recompute="1%", sample="0"
+        )
+        shutil.rmtree(path.parent)
+        with pytest.raises(SystemExit) as ended:
+            script.main(arguments)
+        said = capsys.readouterr().out
+        arguments.recompute = None
+        script.main(arguments)
+    finally:
+        config.write_text(before)
+        shutil.rmtree(path.parents[1])
+    assert ended.value.code == 1
+    (line,) = [line for line in said.splitlines() if line.startswith("fault: ")]
+    assert line.startswith(f"fault: {path}: ")
+    assert "not computed again: model.safetensors: cannot be read (No such" in line
+    assert f"; mend it: rm -f {path} && snakemake {path} --cores all" in line
 
 
 def test_recomputing_all_of_it_gives_the_same(finished, monkeypatch):
@@ -172,8 +223,56 @@ def test_recomputing_all_of_it_gives_the_same(finished, monkeypatch):
     # The weights are hashed once and not for every part and draw.
     assert [path.name for path in hashed] == ["weights.safetensors"]
     assert not report.faults
-    count = report.counts["parts of studies, recomputed"]
+    count = report.counts[STUDIES]
     assert count.hold == count.named > 0
+
+
+def with_one_number_changed(values):
+    """Return an array whose last number is another one, and its shape the same."""
+    changed = np.array(values)
+    changed[(-1,) * changed.ndim] += 1e-3
+    return changed
+
+
+def test_one_changed_number_of_a_study_is_found_by_recomputing(finished, monkeypatch):
+    monkeypatch.chdir(finished.folder)
+    study = finished.plan().studies["pretrained_weights"]
+    # The first of each kind; those of sweeps take longest, and are compared alike.
+    units = {
+        unit.array.rpartition("-")[0]: unit
+        for unit in recomputation.units([study])[STUDIES]
+        if "sweeps" not in unit.array
+    }
+    assert len(units) == 3  # what weights are like, heads predicted and simulated
+    for unit in units.values():
+        with threadpool_limits(limits=1):
+            again = dict(unit.compute())
+        stored = store.read(finished.results / unit.array)
+        assert set(again) == set(stored)
+        unit = unit._replace(compute=again.copy)
+        assert recomputation.fault(unit, stored, exact=True) == ""
+        for name in again:
+            spoilt = {**stored, name: with_one_number_changed(stored[name])}
+            for exact in (True, False):
+                said = recomputation.fault(unit, spoilt, exact)
+                assert f"computed again from its seed gives another {name} (" in said
+
+
+def test_one_changed_number_of_a_study_is_a_difference_of_two_runs(finished, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(finished.results, other)
+    same = comparison.compare(finished.results, other, "miniature")
+    assert same.agrees
+    for kind in ("study_simulation", "study_theory"):
+        for path in (other / "cache").glob(f"{kind}/**/*.h5"):
+            arrays = {
+                k: with_one_number_changed(v) for k, v in store.read(path).items()
+            }
+            store.write(path, arrays, store.read_identity(path))
+    found = comparison.compare(finished.results, other, "miniature")
+    parts = [row for row in found.rows if row.kind == "parts of studies"]
+    assert len(parts) > 10
+    assert {row.outcome for row in parts} == {"different"}
 
 
 def test_it_has_an_audit_page_of_its_own_kind_and_can_be_packed(finished):

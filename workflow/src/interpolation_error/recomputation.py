@@ -28,7 +28,7 @@ from interpolation_error.setting import TokensFile
 
 Array = NDArray[np.float64]
 STUDIES = "parts of studies, recomputed"
-"""What a report calls them; those without their weights are counted there too."""
+"""What a report calls them; those that lack their weights are faults of it."""
 
 
 class Unit(NamedTuple):

@@ -120,14 +120,16 @@ def without_files(study: StudyPlan) -> dict[str, tuple[str, str]]:
     -------
     dict of str to (str, str)
         Of the parts whose files are missing or other ones: the file of the weights, and
-        what is wrong with it or the vocabulary beside it, in one line.
+        what is wrong with it or the vocabulary beside it, in one line that names no
+        folder.
     """
     found = {}
     for part in study.parts:
         try:
             study_parts.check_files(part.theory.spec, Path(part.model.file))
         except ValueError as error:
-            found[part.name] = part.model.file, str(error)
+            folder = f"{Path(part.model.file).parent}/"
+            found[part.name] = part.model.file, str(error).replace(folder, "")
     return found
 
 

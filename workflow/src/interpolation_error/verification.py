@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +39,10 @@ from interpolation_error.gather import Reader, gather
 from interpolation_error.plan import FigurePlan, Item, Plan, StudyPlan
 from interpolation_error.verification_report import (
     COMMITTED,
+    FETCH,
     ITSELF,
     MISSING,
+    OWN,
     SHOWN,
     Report,
 )
@@ -437,20 +438,26 @@ class _Verifier:
                 self._without_files(figure)
 
     def _without_files(self, study: StudyPlan) -> None:
-        """Say of which parts of a study the weights are not there any more."""
+        """Fault what was asked for and cannot be had: weights that are not there.
+
+        Whichever parts the sample would have taken, it was not taken of these.
+        """
         lost = study_audit.without_files(study)
         for (file, why), count in Counter(lost.values()).items():
-            remedy = ""
-            if Path(file).is_relative_to(self.results):
-                target = shlex.quote(file)
-                fetch = self.report.command(target)
-                remedy = f"; fetch it again: rm -f {target} && {fetch}"
-            self.report.notes.append(
+            fetched = Path(file).is_relative_to(self.results)
+            self.report.check(
+                recomputation.STUDIES,
+                Path(file).relative_to(self.results).as_posix()
+                if fetched
+                else Path(file).name,
                 f"{count} of {len(study.parts)} parts of {study.name} were not "
-                f"computed again: {why}{remedy}"
+                f"computed again: {why}",
+                target=ITSELF,
+                remedy=FETCH if fetched else OWN,
             )
-        for _ in lost:
-            self.report.skip(recomputation.STUDIES)
+            # One line for all of them.
+            for _ in range(count - 1):
+                self.report.skip(recomputation.STUDIES)
 
     def leftovers(self) -> None:
         """Name what killed jobs left behind."""

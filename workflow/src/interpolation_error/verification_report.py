@@ -21,6 +21,8 @@ ITSELF = "itself"
 """Target of a fault that is mended by asking for the very file, as a run that has table
 and picture does not ask for the arrays behind them."""
 REMOVE, REBUILD = "rm {file} && {make}", "{make}"
+FETCH = "rm -f {file} && {make}"
+OWN = "put back the file that config/config.yaml names"
 COMMITTED = "git checkout {file}, or, if the run is meant to differ, make references"
 SHOWN = 20
 """How many faults of a kind a summary lists."""
@@ -35,7 +37,8 @@ class Fault:
     kind : str
         As in the table of what was checked.
     file : str
-        Below the results folder; a committed file below the project's.
+        Below the results folder; a committed file below the project's; of the user's
+        own, its name.
     what : str
         What is wrong.
     target : str
@@ -148,8 +151,8 @@ class Report:
             How the line calls the results folder, as it was given if left out.
         """
         folder = self.results if results is None else results
-        committed = fault.remedy == COMMITTED
-        file = fault.file if committed else (folder / fault.file).as_posix()
+        outside = fault.remedy in (COMMITTED, OWN)
+        file = fault.file if outside else (folder / fault.file).as_posix()
         quoted = shlex.quote(file)
         target = quoted if fault.target == ITSELF else fault.target
         make = self.command(target, folder)
