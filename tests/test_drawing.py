@@ -77,23 +77,211 @@ def figure(request):
     return described(request.param)
 
 
-def test_every_number_of_the_table_is_in_the_picture(figure):
+def known(values):
+    return values.dropna().size > 0
+
+
+def shown(line):
+    """Return what a line shows and how."""
+    return {
+        "x": np.asarray(line.get_xdata(), float),
+        "y": np.asarray(line.get_ydata(), float),
+        "color": mpl.colors.to_hex(line.get_color()),
+        "line": line.get_linestyle(),
+        "marker": line.get_marker(),
+        "alpha": 1.0 if line.get_alpha() is None else line.get_alpha(),
+    }
+
+
+def assert_shown(artist, **wanted):
+    found = shown(artist)
+    for name, value in wanted.items():
+        if name in "xy":
+            np.testing.assert_array_equal(found[name], value)
+        else:
+            assert found[name] == value, name
+
+
+def colors(look, place):
+    """Return the colours of simulation and theory, of the style's cycle if not said."""
+    cycle = mpl.rcParams["axes.prop_cycle"].by_key()["color"]
+    color = look["color"] or cycle[place % len(cycle)]
+    return [mpl.colors.to_hex(one) for one in (color, look["theory_color"] or color)]
+
+
+def of_look(table, panel, look, row):
+    """Return the rows of a table that one curve of an axis has to show."""
+    rows = table[(table.panel == panel.name) & (table.curve == look["name"])]
+    row = look.get("row", row)
+    if row is not None:
+        rows = rows[np.isclose(rows["row"], row)]
+    return rows.dropna(subset=panel.x_as) if panel.x_as else rows
+
+
+def check_sweep(axis, table, panel, row):
+    """Hold all markers, bars and lines of an axis against the table, in order."""
+    along = panel.x_as or "x"
+    drawn = axis.containers
+    apart = {id(part) for one in drawn for part in (one.lines[0], *one.lines[1])}
+    lines = iter([line for line in axis.lines if id(line) not in apart])
+    looks = panel.looks()
+    assert len(drawn) == len(looks)
+    for place, (look, container) in enumerate(zip(looks, drawn, strict=True)):
+        color, theory_color = colors(look, place)
+        rows = of_look(table, panel, look, row)
+        points = rows.dropna(subset="simulated_mean")
+        markers, _, (bars,) = container.lines
+        mean, x = points["simulated_mean"], points[along]
+        assert_shown(
+            *(markers,),
+            **{"x": x, "y": mean, "color": color, "line": "None"},
+            **{"marker": look["marker"] or "o", "alpha": 1.0},
+        )
+        ends = [[(x, low), (x, high)] for x, low, high in simulated(points, along)]
+        np.testing.assert_allclose(bars.get_segments(), ends, rtol=1e-12, atol=1e-14)
+        assert {mpl.colors.to_hex(one) for one in bars.get_edgecolor()} == {color}
+        theory = {"color": theory_color, "line": look["line"] or "-"}
+        finite_size = points["predicted_at_finite_size"]
+        if known(rows["predicted"]):
+            alpha = drawing.PALE if known(finite_size) else 1.0
+            wanted = {"x": rows[along], "y": rows["predicted"], "alpha": alpha}
+            assert_shown(next(lines), **theory, **wanted)
+        if known(finite_size):
+            assert_shown(next(lines), **theory, x=x, y=finite_size, alpha=1.0)
+        slope, low, high = points[["slope", "slope_low", "slope_high"]].iloc[0]
+        if panel.fit and high - low < 2 and mean.min() > 0:
+            fitted = next(lines)
+            assert_shown(fitted, x=points["x"], color=color, line=":")
+            rise = np.diff(np.log(fitted.get_ydata())) / np.diff(np.log(points["x"]))
+            np.testing.assert_allclose(rise, slope, rtol=1e-6)
+    levels = {"over_limit": 1, "shortfall": 0, "difference": 0, "ratio": 1}
+    level = levels.get(panel.quantity)
+    if panel.quantity == "shortfall" and panel.y_scale == "log":
+        level = None  # which has no zero
+    assert [list(line.get_ydata()) for line in lines] == (
+        [] if level is None else [[level, level]]
+    )
+
+
+def simulated(points, along):
+    columns = [along, "simulated_low", "simulated_high"]
+    return points[columns].to_numpy()
+
+
+def check_histogram(axis, table, panel):
+    """Hold the bars and the densities of an axis against the table."""
+    filled = [patch for patch in axis.patches if patch.get_fill()]
+    for place, (look, bars, density) in enumerate(
+        zip(panel.looks(), filled, axis.lines, strict=True)
+    ):
+        color, theory_color = colors(look, place)
+        rows = of_look(table, panel, look, None)
+        rows = rows[rows["x"] > 0]
+        points = rows.dropna(subset="simulated_mean")
+        heights, edges, _ = bars.get_data()
+        np.testing.assert_array_equal(heights, points["simulated_mean"])
+        middles = np.sqrt(edges[1:] * edges[:-1])
+        np.testing.assert_allclose(middles, points["x"], rtol=1e-9)
+        assert mpl.colors.to_hex(bars.get_facecolor()) == color
+        wanted = {"x": rows["x"], "y": rows["predicted"], "color": theory_color}
+        assert_shown(density, **wanted, line=look["line"] or "-")
+
+
+def check_map(axis, table, panel, curve):
+    """Hold the colours and the points of a map against the table."""
+    rows = of_look(table, panel, {"name": curve.name}, None)
+    finite_size = known(rows["predicted_at_finite_size"])
+    column = "predicted_at_finite_size" if finite_size else "predicted"
+    grid = rows.dropna(subset=column).pivot(index="row", columns="x", values=column)
+    surface = axis.collections[0]
+    np.testing.assert_array_equal(
+        np.ravel(surface.get_array()), grid.to_numpy().ravel()
+    )
+    corners = surface.get_coordinates()
+    np.testing.assert_array_equal(corners[0, :, 0], grid.columns)
+    np.testing.assert_array_equal(corners[:, 0, 1], grid.index)
+    points = rows.dropna(subset="simulated_mean")
+    above, below = points["simulated_low"] > 1, points["simulated_high"] < 1
+    shades = mpl.cm.ScalarMappable(surface.norm, "cividis")
+    shapes = [mpl.markers.MarkerStyle(marker) for marker in "^vo"]
+    for marked, chosen, shape in zip(
+        axis.collections[-3:], (above, below, ~(above | below)), shapes, strict=True
+    ):
+        mine = points[chosen]
+        np.testing.assert_array_equal(marked.get_offsets(), mine[["x", "row"]])
+        wanted = shades.to_rgba(mine["simulated_mean"].to_numpy())
+        np.testing.assert_array_equal(marked.get_facecolors(), wanted)
+        outline = shape.get_path().transformed(shape.get_transform()).vertices
+        np.testing.assert_array_equal(marked.get_paths()[0].vertices, outline)
+
+
+def check_legend(picture, figure):
+    """Hold the look of each entry to that of its curve: no two are exchanged."""
+    entries = {
+        entry.get_label(): shown(entry)
+        for entry in picture.legends[0].legend_handles
+        if isinstance(entry, mpl.lines.Line2D)
+    }
+    written = [text.get_text() for text in picture.legends[0].get_texts()]
+    handles = picture.legends[0].legend_handles
+    assert written == [handle.get_label() for handle in handles]
+    for panel in figure.panels:
+        for place, look in enumerate(panel.looks() if panel.kind != "map" else ()):
+            color, theory_color = colors(look, place)
+            if color == theory_color:
+                entry = entries[look["label"]]
+                assert entry["color"] == color
+                assert (entry["line"], entry["marker"]) != ("none", "none")
+                assert entry["line"].lower() in ("none", look["line"] or "-")
+                assert entry["marker"] in ("none", look["marker"] or "o")
+                continue
+            simulation = entries[f"{look['label']}, simulation (mean, 95 % interval)"]
+            theory = entries[f"{look['label']}, theory"]
+            assert (simulation["color"], simulation["line"]) == (color, "None")
+            assert simulation["marker"] == (look["marker"] or "o")
+            assert (theory["color"], theory["line"]) == (
+                theory_color,
+                look["line"] or "-",
+            )
+
+
+def test_what_is_drawn_is_what_the_table_says_of_each_curve(figure):
+    """Not just somewhere: each curve in its own place, look, axis and scale."""
     table = invented_table(figure)
+    # Around 1, so that maps have points of each outcome; with bars of unequal ends.
+    mean = 2 * table["simulated_mean"]
+    bounds = {"simulated_low": 0.9 * mean, "simulated_high": 1.2 * mean}
+    table = table.assign(simulated_mean=mean, **bounds)
+    # Every power law is known to within 1.
+    table = table.assign(
+        slope_low=table["slope"] - 0.3, slope_high=table["slope"] + 0.3
+    )
     picture = drawing.draw(table, figure.drawing())
-    for axis, (panel, row) in zip(picture.axes, cells(figure), strict=False):
-        if panel.kind != "sweep":
+    maps = iter([c for p in figure.panels if p.kind == "map" for c in p.curves])
+    places = cells(figure)
+    for axis, (panel, row) in zip(picture.axes, places, strict=False):
+        assert axis.get_visible()
+        assert (axis.get_xscale(), axis.get_yscale()) == (panel.x_scale, panel.y_scale)
+        title = axis.get_title().splitlines()[0]
+        if panel.kind == "map":
+            curve = next(maps)
+            assert title == f"{panel.title}: {curve.label}"
+            check_map(axis, table, panel, curve)
             continue
-        drawn = [np.asarray(line.get_ydata(), float) for line in axis.lines]
-        for curve in panel.looks():
-            rows = table[(table.panel == panel.name) & (table.curve == curve["name"])]
-            if curve.get("row", row) is not None:
-                rows = rows[rows["row"] == curve.get("row", row)]
-            for column in ("simulated_mean", "predicted", "predicted_at_finite_size"):
-                values = rows[column].dropna().to_numpy()
-                assert not values.size or any(
-                    line.shape == values.shape and np.array_equal(line, values)
-                    for line in drawn
-                ), (panel.name, curve["name"], column)
+        assert title == panel.title
+        if panel.kind == "histogram":
+            check_histogram(axis, table, panel)
+        else:
+            check_sweep(axis, table, panel, row)
+    check_legend(picture, figure)
+    assert picture.get_suptitle() == figure.title
+    # What is left is the bar of colours, and places of the grid that hold nothing.
+    rest = [axis for axis in picture.axes[len(places) :] if axis.get_visible()]
+    assert [axis.get_ylabel() for axis in rest] == (
+        [drawing.QUANTITY_LABELS["ratio"]]
+        if any(panel.kind == "map" for panel in figure.panels)
+        else []
+    )
 
 
 def test_axes_have_symbols_and_the_panel_its_parameters(figure):
