@@ -127,9 +127,10 @@ def attention_error_general_weights(
 
     Notes
     -----
-    One step costs two Cholesky decompositions and four products of p by p matrices; a
-    value of gamma takes about 13 steps, or 7 after another one. At p = 768 that is 3 s
-    on one core, and 0.3 s for a W of rank 64. Memory is about 15 p by p matrices.
+    One step costs QR decompositions of two 2p by p matrices and five products of p by p
+    matrices; a value of gamma takes about 10 steps, or 5 after another one. At p = 768
+    that is 4 s on one core, and 0.2 s for a W of rank 64. Memory is about 20 p by p
+    matrices.
 
     Examples
     --------
