@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import Clone, copy_project
+from conftest import Clone, copy_project, wait_until
 from slurm import (
     NODES,
     OWNER,
@@ -195,9 +195,9 @@ def test_none_is_started_beside_a_munge_that_is_here(tmp_path):
         pytest.skip(f"NOT TESTED: {reason}")
     program = shutil.copy(shutil.which("sleep"), tmp_path / "munged")
     other = subprocess.Popen([program, "60"])
-    while not Path(f"/proc/{other.pid}/cmdline").read_bytes():
-        time.sleep(0.01)  # it is about to begin
     try:
+        # It is about to begin.
+        wait_until(Path(f"/proc/{other.pid}/cmdline").read_bytes, other)
         with pytest.raises(UnavailableError, match=rf"munged \(process {other.pid}\)"):
             refuse_if_present()
     finally:
@@ -323,8 +323,7 @@ def test_the_folder_of_a_killed_one_is_removed_by_the_next(tmp_path, monkeypatch
     (tmp_path / "slurm-of-others").mkdir()
     mark = f"SLURM_CONF={tmp_path}/slurm-killed/slurm.conf"
     job = subprocess.Popen(["env", mark, "sleep", "600"])
-    while started_by(tmp_path / "slurm-killed") != [job.pid]:
-        assert job.poll() is None
+    wait_until(lambda: started_by(tmp_path / "slurm-killed") == [job.pid], job)
     remove_left()
     assert job.wait(DEADLINE) == -signal.SIGKILL
     left = {path.name for path in tmp_path.iterdir()}
