@@ -1,6 +1,5 @@
 """The theory at finite size: an independent table, its limit, and simulation."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interpolation_error import data, simulation, theory, theory_finite_size
+from interpolation_error import (
+    data,
+    simulation,
+    theory,
+    theory_finite_size,
+    type_equations,
+)
+from interpolation_error.fixed_point import solve_plain
 from interpolation_error.nonlinearity import (
     Nonlinearity,
     diagonal_limit,
@@ -195,64 +201,11 @@ def test_it_is_nearer_to_simulation_than_chance_allows(name, diagonal, cosines):
     assert abs(mean) < stats.t.ppf(0.999, draws - 1) * error + 3 / p
 
 
-def by_quadrature(f, omega, other):
-    """Return F_0, F_1 and E f(xi + omega) f(xi + other) by a fine midpoint rule."""
-    xi = (np.arange(-90_000, 90_000) + 0.5) * 1e-4
-    density = np.exp(-(xi**2) / 2) / np.sqrt(2 * np.pi) * 1e-4
-    one = f(xi + omega) - hermite_coefficients(f).a0
-    two = f(xi + other) - hermite_coefficients(f).a0
-    return density @ one, density @ (xi * one), density @ (one * two)
-
-
-@pytest.mark.parametrize("name", ["tanh", "sign", "relu", "truncated_exp", "cos"])
-def test_averages_of_the_shifted_function_are_right_at_kinks(name):
-    f = get(name)
-    moments = theory_finite_size._Moments(f, 2.0)
-    for omega, other in itertools.product((-1.9, 0.0, 0.31), (-0.2, 0.31, 1.7)):
-        zeroth, first, both = by_quadrature(f, omega, other)
-        assert moments.zeroth(omega) == pytest.approx(zeroth, abs=2e-5)
-        assert moments.first(omega) == pytest.approx(first, abs=2e-5)
-        less = zeroth * by_quadrature(f, other, other)[0]
-        less += first * by_quadrature(f, other, other)[1]
-        covariance = moments.covariance(np.array(omega), np.array(other))
-        assert covariance == pytest.approx(both - less, abs=5e-5)
-    own = by_quadrature(f, 0.7, 0.7)
-    variance = own[2] - own[0] ** 2 - own[1] ** 2
-    assert moments.variance(np.array(0.7)) == pytest.approx(variance, abs=5e-5)
-
-
-def test_the_time_of_averages_grows_with_the_reach_and_not_with_its_square():
-    moments = theory_finite_size._Moments(get("tanh"), 300.0)
-    looked_at = []
-
-    class Nodes(np.ndarray):
-        def __sub__(self, omega):
-            looked_at.append(self.size)
-            return np.asarray(self) - omega
-
-    moments._s = moments._s.view(Nodes)
-    moments._averages(1.5)
-    assert sum(looked_at) < moments._s.size / 10
-
-
-@pytest.mark.parametrize("reach", [9.0, 30.0])
-def test_averages_of_two_scores_are_as_good_for_large_ones(reach):
-    moments = theory_finite_size._Moments(get("tanh"), reach)
-    one, other = np.array([[0.3, -1.2, 0.7, -reach], [0.9, 2.1, -0.4, reach]])
-    expected = [
-        moments._product((a + b) / 2, abs(a - b) / 2)
-        - moments.zeroth(a) * moments.zeroth(b)
-        - moments.first(a) * moments.first(b)
-        for a, b in zip(one, other, strict=True)
-    ]
-    np.testing.assert_allclose(moments.covariance(one, other), expected, atol=5e-4)
-
-
 @pytest.mark.parametrize(
     "vectors",
     [
         [[1e3, 0], [1e3, 0], [1e3, 0]],
-        [[10.0, 0], [10.0, 0], [0, 10.0]],
+        [[1e3, 0], [1e3, 0], [0, 1e3]],
     ],
     ids=["one vector", "two vectors"],
 )
@@ -263,6 +216,121 @@ def test_scores_beyond_all_tables_are_refused(vectors):
     assert "\n" not in str(e.value)
     settled = theory.errors_that_settle([0.1, 1.0], 300, 100, "tanh", products)
     assert np.all(np.isnan(settled))
+
+
+def point_of_the_box(seed):
+    """Return a setting from anywhere in the box in which nothing is refused."""
+    rng = np.random.default_rng(seed)
+    ratio, area = 16 ** rng.uniform(-1, 1), 10 ** rng.uniform(4.5, 6.5)
+    n, p = round((area / ratio) ** 0.5), round((area * ratio) ** 0.5)
+    mu = np.sqrt([20 * rng.uniform(), 0.0, 0.0])
+
+    def weights(coordinates):
+        w = np.zeros(3)
+        w[:coordinates] = rng.standard_normal(coordinates)
+        return w / np.linalg.norm(w) * 4 * rng.uniform()
+
+    # Mostly along the signal: more coordinates are the same, and slower.
+    coordinates = (1, 1, 1, 2)[rng.integers(4)]
+    w_k = weights(coordinates)
+    w_q = w_k if rng.uniform() < 0.5 else weights(coordinates)
+    names = ("tanh", "sigmoid", "truncated_exp", "cos", "relu", "sign")
+    name, diagonal = rng.choice(names), rng.choice(["zero", "zero", "keep"])
+    return n, p, str(name), InnerProducts.from_vectors(mu, w_k, w_q), str(diagonal)
+
+
+@pytest.mark.parametrize("seed", [*range(12)])
+def test_nothing_of_a_box_is_refused(seed):
+    gamma = np.array([1e-6, 1e-4, 1e-2, 1.0, 10.0])
+    found = finite_size(gamma, *point_of_the_box(seed))
+    assert np.all(found.residual <= 1e-8)
+    # The error grows with the penalty.
+    assert np.all(np.diff(found.error) > -np.maximum(found.change[1:], 1e-9))
+
+
+def test_key_and_query_are_not_taken_for_each_other():
+    """Near the limit, where the query's alignment does the work, and not the key's."""
+    n, p = 3 * 10**8, 10**8
+    vectors = np.array([[1.5**0.5, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    mine = Nonlinearity("mine", lambda t: t / 2 + np.sqrt(3 / 8) * (t**2 - 1))
+    found = []
+    for key, query in ((1, 2), (2, 1)):
+        products = InnerProducts.from_vectors(vectors[0], vectors[key], vectors[query])
+        found.append(attention_error_finite_size(0.01, n, p, mine, products))
+        expected = theory.attention_error(
+            0.01, p / n, 0.5, 1.0, inner_products=products
+        )
+        assert found[-1] == pytest.approx(expected, rel=3e-3)
+    assert found[0] > 1.5 * found[1]
+
+
+def test_the_fixed_point_solves_the_plain_equations():
+    """Written out type by type, without parities, scales or products of functions."""
+    n, p, gamma, step = 90, 40, 0.05, 1e-5
+    vectors = np.array([[1.2, 0.0], [0.9, 0.3], [0.2, 0.8]])
+    f, c = get("truncated_exp"), p / n
+    types = theory_finite_size._types(*vectors, 4, p)
+    kernels = theory_finite_size._kernels(f, types, True, p, 1e-9)
+    equations = type_equations.TypeEquations(c, types.weights, kernels)
+    hermite = hermite_coefficients(f)
+    penalties = gamma * np.exp([0.0, step, -step])
+    limit = solve_plain(penalties, c, hermite.a1, hermite.nu, -hermite.a1)
+    R, slope, residual = equations.solve(penalties, type_equations.entries(limit))
+    assert np.all(residual <= type_equations.TOLERANCE)
+
+    some = R[:, 0][type_equations.POSITION].transpose(2, 0, 1)
+    # A mirrored type has the same R; odd functions change their sign.
+    ends, C = [], []
+    for sign in (1, -1):
+        psi = np.hstack([kernels.even.psi, sign * kernels.odd.psi])
+        chi = np.hstack([kernels.even.chi, sign * kernels.odd.chi])
+        rank = psi.shape[1]
+        rows = np.zeros((len(psi), 3, 2 * rank + 1))
+        rows[:, 0, :rank], rows[:, 1, rank:-1], rows[:, 2, -1] = chi, psi, 1.0
+        C.append(rows)
+        ends.append(rank)
+    values = np.concatenate([kernels.even.values, kernels.odd.values])
+    A_P = np.zeros((2 * rank + 1,) * 2)
+    A_P[:rank, rank:-1] = A_P[rank:-1, :rank] = np.diag(-c / values)
+    A_P[-1, -1] = -1.0
+    average = sum(
+        w / 2 * rows.T @ one @ rows
+        for side in C
+        for w, one, rows in zip(types.weights, some, side, strict=True)
+    )
+    R_P = np.linalg.inv(A_P - average)
+    for t, row in enumerate(C[0]):
+        Sigma = c * row @ R_P @ row.T
+        w = types.weights / c
+        Sigma[0, 0] += w @ (kernels.variance[:, t] * some[:, 1, 1])
+        Sigma[1, 1] += w @ (kernels.variance[t] * some[:, 0, 0])
+        both = w @ (kernels.covariance[t] * some[:, 0, 1])
+        Sigma[0, 1] += both
+        Sigma[1, 0] += both
+        A = np.array([[gamma, kernels.h[t], 0], [kernels.h[t], 0, -1], [0, -1, 0.0]])
+        np.testing.assert_allclose(np.linalg.inv(A - Sigma), some[t], rtol=1e-6)
+
+    quotient = (R[:, 1] - R[:, 2]) / (2 * step)
+    np.testing.assert_allclose(slope[:, 0], quotient, rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_followed_down_is_what_is_found_from_the_limit():
+    n, p, f = 600, 200, get("tanh")
+    types = theory_finite_size._types(*np.array([[2.0], [1.0], [1.0]]), 10, p)
+    kernels = theory_finite_size._kernels(f, types, False, p, 1e-5)
+    equations = type_equations.TypeEquations(p / n, types.weights, kernels)
+    hermite = hermite_coefficients(f)
+
+    def limit(gamma):
+        given = (p / n, hermite.a1, hermite.nu, -hermite.a1)
+        return type_equations.entries(solve_plain(np.array([gamma]), *given))
+
+    R, slope, _ = equations.solve(np.array([1e-4]), limit(1e-4))
+    followed, its_slope, residual = equations.follow(10.0, 1e-4, limit(10.0))
+    assert residual <= type_equations.TOLERANCE
+    np.testing.assert_allclose(followed, R[:, 0], rtol=1e-6)
+    sizes = np.abs(its_slope).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(its_slope / sizes, slope[:, 0] / sizes, atol=1e-6)
 
 
 def test_penalties_come_in_any_order_and_shape():
@@ -280,23 +348,24 @@ def test_penalties_come_in_any_order_and_shape():
 
 
 def test_what_has_not_settled_is_refused(monkeypatch):
-    monkeypatch.setattr(theory_finite_size, "NODES", {1: 4, 2: 4, 3: 4})
-    with pytest.raises(ConvergenceError, match="with twice the nodes and terms") as e:
+    monkeypatch.setitem(theory_finite_size.NODES, 1, (2, 4))
+    with pytest.raises(ConvergenceError, match="the last step in nodes and terms") as e:
         attention_error_finite_size(1e-3, 300, 100, "tanh", aligned(8.0, 3.0))
     assert "\n" not in str(e.value)
 
 
-def test_a_penalty_that_does_not_settle_takes_no_other_with_it(monkeypatch):
-    errors = {1e-3: 0.1, 1.0: 0.3}
+def lost(gamma, *_):
+    """Stand in for what solves on given types, and finds nothing at 0.1."""
+    return np.where(gamma == 0.1, np.nan, gamma / 10), np.full(len(gamma), 0.5)
 
-    def found(gamma, *_):
-        if 0.1 in gamma:
-            raise ConvergenceError("not at 0.1")
-        return np.array([errors[x] for x in gamma])
 
-    monkeypatch.setattr(theory_finite_size, "attention_error_finite_size", found)
+def test_a_penalty_that_is_not_found_takes_no_other_with_it(monkeypatch):
+    monkeypatch.setattr(theory_finite_size, "_errors", lost)
     settled = theory.errors_that_settle([1e-3, 0.1, 1.0], 300, 100, "tanh")
-    np.testing.assert_array_equal(settled, [0.1, np.nan, 0.3])
+    np.testing.assert_array_equal(settled, [1e-4, np.nan, 0.1])
+    with pytest.raises(ConvergenceError, match=r"gamma = 0.1, .* no fixed point") as e:
+        finite_size([1e-3, 0.1, 1.0], 300, 100, "tanh")
+    assert "\n" not in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -132,14 +132,16 @@ def solve_on_the_cut(points: Points) -> tuple[Arrays, NDArray[np.bool_]]:
     return R, _size(step) <= 1e-6
 
 
-def solve_one(
-    gamma: float, aspect_ratio: float, a1: float, nu: float, h: float
+def solve_plain(
+    gamma: Array, aspect_ratio: float, a1: float, nu: float, h: float
 ) -> Array:
-    """Return R at one point, in the plain pencil of docs/theory.md, section 4.
+    """Return R at some penalties, in the plain pencil of docs/theory.md, section 4.
 
     Parameters
     ----------
-    gamma, aspect_ratio : float
+    gamma : ndarray of float64, shape (penalties,)
+        Positive.
+    aspect_ratio : float
         Positive.
     a1, nu : float
         First Hermite coefficient and variance of the nonlinearity.
@@ -148,7 +150,7 @@ def solve_one(
 
     Returns
     -------
-    ndarray of float64, shape (3, 3)
+    ndarray of float64, shape (penalties, 3, 3)
 
     Raises
     ------
@@ -159,16 +161,16 @@ def solve_one(
 
     Examples
     --------
-    >>> solve_one(1.0, 0.5, 0.0, 1.0, 0.0).shape
-    (3, 3)
+    >>> solve_plain(np.array([0.1, 1.0]), 0.5, 0.0, 1.0, 0.0).shape
+    (2, 3, 3)
     """
-    given = np.array([[gamma], [aspect_ratio], [a1], [nu], [h + a1]], dtype=np.float64)
-    points = Points.of(*given)
+    others = (np.full(len(gamma), x) for x in (aspect_ratio, a1, nu, h + a1))
+    points = Points.of(gamma, *others)
     R, _ = solve(points)
     # The pencil may have exchanged k for k + h q, see Points.shift.
-    back = np.eye(3)
-    back[2, 0] = float(points.shift[0])
-    return np.asarray(back @ R[0] @ back.T)
+    back = np.tile(_IDENTITY, (len(gamma), 1, 1))
+    back[:, 2, 0] = points.shift
+    return np.asarray(back @ R @ back.transpose(0, 2, 1))
 
 
 def require(found: NDArray[np.bool_], points: Points) -> None:

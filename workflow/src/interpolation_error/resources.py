@@ -10,7 +10,7 @@ from interpolation_error.plan import FigurePlan, Simulation, StudyPart
 from interpolation_error.setting import Setting
 from interpolation_error.simulation import FEW, peak_memory
 from interpolation_error.study import DIRECTIONS, WORDS, tokens_at
-from interpolation_error.theory_finite_size import FARTHEST, FARTHEST_OF_TWO
+from interpolation_error.theory_finite_size import FARTHEST
 
 BASE_MEMORY = 400
 """Megabytes of a job that holds no large array: the interpreter and its imports."""
@@ -28,8 +28,6 @@ DRAW = 2.4e-8
 """Of one entry of a dataset."""
 ENTRY = 1.2e-8
 """Of one entry of a nonlinearity, with what is read and written around it."""
-MODERATE = 150.0
-"""Standard deviations by which the signal moves scores in the figures, at most."""
 DECOMPOSITION = 8e9
 """Operations a second where a matrix is decomposed."""
 
@@ -343,27 +341,21 @@ def theory_seconds(figure: FigurePlan) -> float:
 def _finite_size_seconds(setting: Setting) -> float:
     """Return about how long one prediction at finite size takes.
 
-    The fixed point costs by its coordinates; tables of averages of the nonlinearity
-    grow with the signal's share of a score, those for two vectors with its square.
+    By the coordinates that signal and weights span, and by the signal's share of a
+    score, which asks for more nodes.
     """
     weights, snr = setting.weights, setting.snr
-    lengths = 0.0
+    lengths, coordinates = 0.0, 1
     if weights is not None:
         query = weights.query or weights.key
         lengths = weights.key.length(snr) * query.length(snr)
-    # Of the farthest types, which stand nearly eight standard deviations off the mean.
-    farthest = (math.sqrt(snr) + 7.6) ** 2
-    reach = farthest * (1 + lengths) / math.sqrt(setting.dimension)
-    two = weights is not None and weights.query is not None
-    if reach > 1.1 * (FARTHEST_OF_TWO if two else FARTHEST):
-        return 0.05  # it is refused
-    # The tables of a moderate reach are within the first number of each.
-    tables = 0.006 * max(reach - MODERATE, 0.0)
-    if weights is None:
-        return 0.05 + tables
-    if two:
-        return 2.0 + 0.0022 * reach**2 + tables
-    return (0.12 if weights.key.alignment == 1 else 0.3) + tables
+        coordinates += (weights.key.alignment != 1) + (weights.query is not None)
+    # Of a type two standard deviations off the mean.
+    share = (math.sqrt(snr) + 2) ** 2 * (1 + lengths) / math.sqrt(setting.dimension)
+    seconds = (0.03, 0.1, 0.4)[coordinates - 1]
+    if share > FARTHEST:
+        return seconds  # it is refused
+    return seconds * min(max(share / 2, 1.0), 60.0)
 
 
 def _seconds(setting: Setting, penalties: int, measure: str) -> float:
