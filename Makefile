@@ -61,7 +61,7 @@ test-site: setup ## the audit pages in headless Chromium, installed as root on D
 	@sh tests/site/setup.sh
 	@pytest -m site tests/workflow/test_site.py
 
-test-cluster: setup ## tests on a SLURM that they start here, 12 minutes
+test-cluster: setup ## tests on a SLURM that they start here, 4 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -m cluster
 
 check: setup ## format, lint and types
