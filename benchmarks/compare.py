@@ -19,8 +19,9 @@ import numpy as np
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from interpolation_error import data, simulation
-from interpolation_error.nonlinearity import get
+from interpolation_error import simulation
+from interpolation_error.model import data
+from interpolation_error.model.nonlinearity import get
 
 HERE = Path(__file__).parent
 TOKENS, DIMENSION = 4096, 512

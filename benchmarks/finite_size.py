@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import data, simulation, theory
-from interpolation_error.nonlinearity import hermite_coefficients
-from interpolation_error.tables import expected_share
+from interpolation_error import simulation, theory
+from interpolation_error.figures.tables import expected_share
+from interpolation_error.model import data
+from interpolation_error.model.nonlinearity import hermite_coefficients
 
 SEED, DRAWS = 20250618, 12
 AREA = 400 * 800  # n p of every setting

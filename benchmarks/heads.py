@@ -20,9 +20,10 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import data, simulation
-from interpolation_error.nonlinearity import hermite_coefficients, panels
-from interpolation_error.tables import expected_share
+from interpolation_error import simulation
+from interpolation_error.figures.tables import expected_share
+from interpolation_error.model import data
+from interpolation_error.model.nonlinearity import get, hermite_coefficients, panels
 
 SEED, DRAWS = 20250618, 20
 SIZES = ((1000, 350), (400, 800))
@@ -42,7 +43,7 @@ def weights(p, heads, draw):
 def tail(name, r):
     """Return the sum over k of at least 2 of a_k^2 r^k, by Hermite coefficients."""
     nodes, mass = panels(0.25, ())
-    values = simulation.get(name)(nodes) - hermite_coefficients(name).a0
+    values = get(name)(nodes) - hermite_coefficients(name).a0
     total = np.zeros_like(r)
     before, here = np.ones_like(nodes), nodes  # normalized Hermite polynomials
     for k in range(2, 60):

@@ -19,7 +19,8 @@ import pandas as pd
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import data, nonlinearity, simulation, theory
+from interpolation_error import simulation, theory
+from interpolation_error.model import data, nonlinearity
 
 HERE = Path(__file__).parent
 DIMENSION = 512
@@ -72,7 +73,7 @@ def exponent(table: pd.DataFrame, column: str) -> str:
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw error, time and memory against the number of tokens."""
     mpl.use("Agg")
-    from interpolation_error.drawing import use_style
+    from interpolation_error.figures.drawing import use_style
 
     use_style(HERE.parent / "figures" / "paper.mplstyle")
     import matplotlib.pyplot as plt

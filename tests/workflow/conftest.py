@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interpolation_error import checked_yaml, configuration, store
-from interpolation_error.plan import Plan
+from interpolation_error.figures import checked_yaml
+from interpolation_error.run import configuration, store
+from interpolation_error.run.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 PARTS = (

@@ -16,18 +16,13 @@ from pathlib import Path
 import h5py
 import pandas as pd
 import pytest
-from conftest import ROOT, Clone
 
-from interpolation_error import (
-    audit,
-    checked_yaml,
-    configuration,
-    crate,
-    identity,
-    plan,
-    store,
-)
-from interpolation_error.verification_report import covered
+from interpolation_error.audit import crate
+from interpolation_error.audit.pages import site
+from interpolation_error.audit.report import covered
+from interpolation_error.figures import checked_yaml
+from interpolation_error.run import configuration, identity, plan, store
+from tests.workflow.conftest import ROOT, Clone
 
 pytestmark = pytest.mark.workflow
 
@@ -45,7 +40,7 @@ def page(clone, name=FIGURE):
 
 
 def build(clone):
-    return audit.build(load(clone), clone.folder)
+    return site.build(load(clone), clone.folder)
 
 
 def refused(clone, name, *arguments):
@@ -97,7 +92,8 @@ def test_a_figure_page_has_every_array_with_checksum_seed_and_cost(audited):
 def test_a_figure_page_names_equations_code_sources_and_the_commands(audited):
     said = page(audited)
     assert "theory.attention_error_finite_size" in said
-    assert re.search(r"workflow/src/interpolation_error/simulation.py:\d+–\d+", said)
+    module = "workflow/src/interpolation_error/simulation/attention.py"
+    assert re.search(module + r":\d+–\d+", said)
     assert "summary, a published summary or review" in said
     assert "make PRESET=miniature FIGURE=nonlinear_attention" in said
     assert (
@@ -175,7 +171,7 @@ def test_a_verification_is_shown_with_its_faults_and_whether_it_still_counts(
     assert ("another state of code" in said) != current
 
 
-@pytest.mark.parametrize("write", [audit.build, crate.write])
+@pytest.mark.parametrize("write", [site.build, crate.write])
 @pytest.mark.parametrize(
     "missing",
     [
@@ -297,7 +293,7 @@ def named(entity, key):
 def test_a_crate_uses_only_terms_of_its_context(metadata, entities):
     address, own = metadata["@context"]
     assert address == "https://w3id.org/ro/crate/1.1/context"
-    kept = json.loads((ROOT / "tests/data/ro-crate-1.1-context.json").read_text())
+    kept = json.loads(Path(__file__).with_name("ro-crate-1.1-context.json").read_text())
     known = kept["@context"] | own
     for entity in entities.values():
         used = {key for key in entity if not key.startswith("@")}

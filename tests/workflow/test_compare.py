@@ -5,9 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import Clone
 
-from interpolation_error import comparison, store
+from interpolation_error.audit import comparison
+from interpolation_error.run import store
+from tests.workflow.conftest import Clone
 
 pytestmark = pytest.mark.workflow
 

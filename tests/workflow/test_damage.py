@@ -16,15 +16,11 @@ import time
 
 import pytest
 import yaml
-from conftest import MINIATURE, Clone, copy_project, wait_until
 
-from interpolation_error import (
-    array_check,
-    lease,
-    store,
-    verification,
-)
-from interpolation_error.identity import Identity
+from interpolation_error.audit import array_check, verification
+from interpolation_error.run import lease, store
+from interpolation_error.run.identity import Identity
+from tests.workflow.conftest import MINIATURE, Clone, copy_project, wait_until
 
 pytestmark = [pytest.mark.damage, pytest.mark.workflow]
 
@@ -350,7 +346,7 @@ def test_an_array_under_the_name_of_swapped_parameters_is_noticed(clone):
 
 
 def test_an_edited_module_is_noticed(clone):
-    path = clone.folder / "workflow/src/interpolation_error/theory.py"
+    path = clone.folder / "workflow/src/interpolation_error/theory/limit.py"
     path.write_text(path.read_text() + "\n_EDITED = True\n")
     good = arrays(clone)
     done = clone.verify()

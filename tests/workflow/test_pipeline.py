@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import planned_jobs
 
-from interpolation_error import store
+from interpolation_error.run import store
+from tests.workflow.conftest import planned_jobs
 
 pytestmark = pytest.mark.workflow
 
@@ -113,7 +113,7 @@ def test_a_change_taken_back_is_noticed_too(clone):
 
 
 def test_an_edited_module_reruns_what_it_computed(clone):
-    path = clone.folder / "workflow/src/interpolation_error/theory.py"
+    path = clone.folder / "workflow/src/interpolation_error/theory/limit.py"
     path.write_text(path.read_text() + "\n_EDITED = True\n")
     assert clone.planned() == {"predict": 1, **RETABULATED}
 

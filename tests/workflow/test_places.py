@@ -1,8 +1,9 @@
 """Where the clone and its results lie makes no difference to what is computed."""
 
 import pytest
-from conftest import copy_project
-from test_pipeline import files
+
+from tests.workflow.conftest import copy_project
+from tests.workflow.test_pipeline import files
 
 pytestmark = pytest.mark.workflow
 

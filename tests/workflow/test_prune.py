@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpolation_error import lease
+from interpolation_error.run import lease
 
 pytestmark = pytest.mark.workflow
 

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pandas as pd
 import pytest
 import yaml
-from conftest import ROOT, copy_project
+
+from tests.workflow.conftest import ROOT, copy_project
 
 pytestmark = pytest.mark.site
 

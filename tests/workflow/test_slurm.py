@@ -15,8 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import Clone, copy_project, wait_until
-from slurm import (
+
+import patient_slurm
+from tests.workflow.conftest import Clone, copy_project, wait_until
+from tests.workflow.slurm import (
     NODES,
     OWNER,
     NotReadyError,
@@ -27,8 +29,6 @@ from slurm import (
     start_or_skip,
     started_by,
 )
-
-import patient_slurm
 
 # Here: pytest runs none of them in parallel, since they share a SLURM. In this order: a
 # run in which jobs are killed goes on behind the others, as it waits for a time limit.

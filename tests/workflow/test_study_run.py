@@ -13,20 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conftest import ROOT, copy_project
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import (
-    comparison,
-    download,
-    recomputation,
-    store,
-    study_parts,
-    verification,
-)
-from interpolation_error.pretrained import LAYOUTS
-from interpolation_error.store import file_digest
+from interpolation_error.audit import comparison, recomputation, verification
+from interpolation_error.model.pretrained import LAYOUTS
+from interpolation_error.run import download, store, study_parts
+from interpolation_error.run.store import file_digest
+from tests.workflow.conftest import ROOT, copy_project
 
 # All on one worker, so that they share the run.
 pytestmark = pytest.mark.xdist_group("study")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from interpolation_error import lease
+from interpolation_error.run import lease
 
 pytestmark = pytest.mark.workflow
 
@@ -16,7 +16,7 @@ SOMEBODY = 65534
 HOLD = """
 import sys
 from pathlib import Path
-from interpolation_error import lease
+from interpolation_error.run import lease
 lease.take(Path(sys.argv[1]), {}, print)
 print("taken", flush=True)
 sys.stdin.read()

@@ -9,20 +9,14 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import MINIATURE, Clone
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import (
-    array_check,
-    checked_yaml,
-    configuration,
-    recomputation,
-    store,
-    tables,
-    verification,
-    verification_report,
-)
-from interpolation_error.identity import KEY_LENGTH, Identity
+from interpolation_error.audit import array_check, recomputation, verification
+from interpolation_error.audit import report as reports
+from interpolation_error.figures import checked_yaml, tables
+from interpolation_error.run import configuration, store
+from interpolation_error.run.identity import KEY_LENGTH, Identity
+from tests.workflow.conftest import MINIATURE, Clone
 
 pytestmark = pytest.mark.workflow
 
@@ -35,7 +29,7 @@ def verify(clone, preset="miniature", **options):
 
 
 def lines(report):
-    return [line for line in verification_report.summary(report) if "fault: " in line]
+    return [line for line in reports.summary(report) if "fault: " in line]
 
 
 def simulated(clone):
@@ -82,7 +76,7 @@ def test_a_finished_run_holds(pristine):
         "pictures": (3, 3),
         "verdicts": (3, 3),
     }
-    *_, last = verification_report.summary(report)
+    *_, last = reports.summary(report)
     assert last == "All that was checked holds: 14 things."
 
 
@@ -474,9 +468,9 @@ def test_the_record_holds_no_place_and_no_name(clone):
     simulated(clone).unlink()
     done = clone.verify()
     assert done.returncode == 1
-    text = (clone.run_folder / verification_report.RECORD).read_text()
+    text = (clone.run_folder / reports.RECORD).read_text()
     content = json.loads(text)
-    assert content["covers"] == verification_report.covered(clone.plan())
+    assert content["covers"] == reports.covered(clone.plan())
     (fault,) = content["faults"]
     assert fault.startswith("results/cache/simulation/")
     for word in (str(clone.folder), socket.gethostname()):

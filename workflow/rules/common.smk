@@ -12,7 +12,7 @@ def refuse(reason):
     if workflow.remote_exec:
         node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
         reason = f"node {node}: {reason}"
-        # As interpolation_error.lease reads it; the package may be what is missing.
+        # As interpolation_error.run.lease reads it; the package may be what is missing.
         run, _, folder = os.environ.get("INTERPOLATION_ERROR_RUN", "").partition(" ")
         if folder:
             Path(folder, f".run-{run}.refused").write_text(f"{reason}\n")
@@ -36,7 +36,8 @@ if Path(interpolation_error.__file__).resolve().parents[1] != SOURCE.resolve():
         f"not from this clone ({SOURCE}): run make here, or install this clone"
     )
 
-from interpolation_error import checked_yaml, configuration, plan, store
+from interpolation_error.figures import checked_yaml
+from interpolation_error.run import configuration, plan, store
 
 # Jobs run the very Python that runs Snakemake, whether or not it is on the user's path.
 BIN = str(Path(sys.executable).parent)

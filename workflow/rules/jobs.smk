@@ -6,7 +6,7 @@ from functools import cache
 from snakemake.logging import logger
 
 import patient_slurm
-from interpolation_error import lease, resources
+from interpolation_error.run import lease, resources
 
 SIMULATIONS = PLAN.simulations()
 DATASETS = PLAN.datasets()

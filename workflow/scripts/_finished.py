@@ -6,8 +6,9 @@ from pathlib import Path
 
 from _job import ROOT
 
-from interpolation_error import checked_yaml, configuration, store
-from interpolation_error.plan import Plan
+from interpolation_error.figures import checked_yaml
+from interpolation_error.run import configuration, store
+from interpolation_error.run.plan import Plan
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "workflow/src"))
 
-from interpolation_error import lease, provenance  # noqa: E402
-from interpolation_error.store import StoreError, file_digest, replacing  # noqa: E402
+from interpolation_error.run import lease, provenance  # noqa: E402
+from interpolation_error.run.store import StoreError, file_digest, replacing  # noqa: E402
 
 
 def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser):

@@ -9,12 +9,12 @@ mpl.use("Agg")
 from _finished import ROOT, add_run, load_plan
 from _job import run
 
-from interpolation_error import audit
+from interpolation_error.audit.pages import site
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Build the pages and say where they begin."""
-    print(f"Audit: {audit.build(load_plan(arguments), ROOT)}")
+    print(f"Audit: {site.build(load_plan(arguments), ROOT)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import comparison
+from interpolation_error.audit import comparison
 
 SHOWN = 40
 

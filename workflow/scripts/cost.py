@@ -7,7 +7,7 @@ from _finished import add_run, load_plan
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import costs
+from interpolation_error.run import costs
 
 COLUMNS = ("stage", "jobs", "core-hours", "largest job (MB)", "disk (MB)")
 FORMATS = ("", ".0f", ".2f", ".0f", ".0f", ".2f")

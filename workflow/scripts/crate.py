@@ -5,7 +5,7 @@ import argparse
 from _finished import ROOT, add_run, load_plan
 from _job import run
 
-from interpolation_error import crate
+from interpolation_error.audit import crate
 
 
 def main(arguments: argparse.Namespace) -> None:

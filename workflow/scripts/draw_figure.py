@@ -10,8 +10,9 @@ mpl.use("Agg")
 import pandas as pd
 from _job import read_spec, run, write_json
 
-from interpolation_error import drawing, store
-from interpolation_error.identity import Identity
+from interpolation_error.figures import drawing
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:

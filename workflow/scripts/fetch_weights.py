@@ -5,7 +5,7 @@ from pathlib import Path
 
 from _job import run
 
-from interpolation_error import download
+from interpolation_error.run import download
 
 
 def main(arguments: argparse.Namespace) -> None:

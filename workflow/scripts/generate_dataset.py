@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 from _job import Stopwatch, read_spec, run
 
-from interpolation_error import data, store, tokens_file
-from interpolation_error.identity import Identity
-from interpolation_error.setting import TokensFile
+from interpolation_error.model import data, tokens_file
+from interpolation_error.model.setting import TokensFile
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
 
 
 def noise(spec: dict) -> dict[str, np.ndarray]:

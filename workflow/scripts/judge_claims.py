@@ -6,9 +6,10 @@ from pathlib import Path
 
 from _job import read_spec, run, write_json
 
-from interpolation_error import claims_table, store
-from interpolation_error.claims import verdicts
-from interpolation_error.identity import Identity
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
+from interpolation_error.verdicts import claims_table
+from interpolation_error.verdicts.claims import verdicts
 
 
 def main(arguments: argparse.Namespace) -> None:

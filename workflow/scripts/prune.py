@@ -6,7 +6,7 @@ from pathlib import Path
 from _finished import add_results, load_plan
 from _job import ROOT, run
 
-from interpolation_error import lease
+from interpolation_error.run import lease
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from _job import Stopwatch, read_spec, run
 
-from interpolation_error import store
-from interpolation_error.curve import Curve
-from interpolation_error.experiment import simulate_curve
-from interpolation_error.identity import Identity
+from interpolation_error.model.curve import Curve
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
+from interpolation_error.simulation.experiment import simulate_curve
 
 
 def main(arguments: argparse.Namespace) -> None:

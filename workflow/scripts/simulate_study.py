@@ -5,8 +5,8 @@ from pathlib import Path
 
 from _job import Stopwatch, read_spec, run
 
-from interpolation_error import store, study_parts
-from interpolation_error.identity import Identity
+from interpolation_error.run import store, study_parts
+from interpolation_error.run.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -8,8 +8,8 @@ from _finished import add_run, load_plan
 from _job import run
 from tabulate import tabulate
 
-from interpolation_error import costs
-from interpolation_error.tables import expected_share
+from interpolation_error.figures.tables import expected_share
+from interpolation_error.run import costs
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from _job import read_spec, run, write_json
 
-from interpolation_error import store
-from interpolation_error.gather import gather
-from interpolation_error.identity import Identity
-from interpolation_error.tables import tabulate, text
+from interpolation_error.figures.gather import gather
+from interpolation_error.figures.tables import tabulate, text
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:

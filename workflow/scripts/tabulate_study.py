@@ -5,9 +5,10 @@ from pathlib import Path
 
 from _job import read_spec, run, write_json
 
-from interpolation_error import store, study_table
-from interpolation_error.identity import Identity
-from interpolation_error.tables import text
+from interpolation_error.figures import study_table
+from interpolation_error.figures.tables import text
+from interpolation_error.run import store
+from interpolation_error.run.identity import Identity
 
 
 def main(arguments: argparse.Namespace) -> None:

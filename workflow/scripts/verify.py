@@ -8,8 +8,8 @@ from _finished import ROOT, add_run, load_plan
 from _job import run, write_json
 from tabulate import tabulate
 
-from interpolation_error import recomputation, verification
-from interpolation_error.verification_report import RECORD, record, summary
+from interpolation_error.audit import recomputation, verification
+from interpolation_error.audit.report import RECORD, record, summary
 
 HEADERS = ("what", "named", "hold", "faulty", "not checked")
 

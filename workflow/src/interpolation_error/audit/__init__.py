@@ -1,0 +1,1 @@
+"""What is checked and told of a run: verification, comparison, pages, crate."""

@@ -1,0 +1,1 @@
+"""Pages of a finished run, from ``templates/``."""

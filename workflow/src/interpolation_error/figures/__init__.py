@@ -1,0 +1,1 @@
+"""What is shown: figures, their predicted lines, tables and pictures."""

@@ -1,0 +1,1 @@
+"""What the paper defines: nonlinearities, tokens, weights, and settings of them."""

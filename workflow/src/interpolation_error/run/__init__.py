@@ -1,0 +1,1 @@
+"""What a run is made of: its configuration, every array by key, files, resources."""
