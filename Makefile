@@ -19,6 +19,7 @@ PROFILE_HERE = $(if $(wildcard $(PROFILE)/config.* profiles/$(PROFILE)/config.*)
 	PROFILE: there is no '$(PROFILE)'; allowed: \
 	$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml)), or a folder with a config.yaml))
 RESULTS = results
+THEORY_TESTS = tests/theory
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock"
@@ -51,7 +52,7 @@ test: setup ## tests and examples, about 5 minutes
 
 test-processors: setup ## the theory with the kernels of two older processors
 	@for kernel in Haswell Nehalem; do OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=1 \
-		OPENBLAS_NUM_THREADS=1 pytest -n auto tests/theory || exit 1; done
+		OPENBLAS_NUM_THREADS=1 pytest -n auto $(THEORY_TESTS) || exit 1; done
 
 test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests
@@ -63,16 +64,17 @@ test-site: setup ## the audit pages in headless Chromium, installed as root on D
 test-cluster: setup ## tests on a SLURM that they start here, 4 minutes
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -m cluster
 
-check: setup ## format, lint and types
+check: setup ## format, lint, floors of the library and types
 	ruff format --check
 	ruff check
 	snakefmt --check Snakefile workflow
 	snakemake --lint
+	lint-imports --no-cache
 	mypy
 
-lock: setup ## envs/requirements.txt anew from the direct requirements; UPGRADE=1 for newer ones
+lock: setup ## envs/requirements.txt anew from pyproject.toml; UPGRADE=1 for newer versions
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) --quiet -o envs/requirements.txt \
-		envs/requirements.in envs/requirements-dev.in
+		--all-extras pyproject.toml
 
 benchmark: setup ## the core against its peers and the machine, ten minutes; benchmarks/
 	@python benchmarks/compare.py

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -22,11 +23,10 @@ CONDA_NAMES = {"matplotlib-base": "matplotlib", "huggingface_hub": "huggingface-
 OWN = {"interpolation_error", "snakemake_logger_plugin_plain", "patient_slurm"}
 
 
-def requirements(name):
-    """Return the requirements of a file of direct ones, by canonical name."""
-    lines = (ENVS / name).read_text().splitlines()
-    found = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(requirement.name): requirement for requirement in found}
+def requirements(lines):
+    """Return direct requirements by canonical name, but for its own extras."""
+    found = [Requirement(line) for line in lines]
+    return {canonicalize_name(one.name): one for one in found if one.name not in OWN}
 
 
 def locked():
@@ -40,8 +40,10 @@ def locked():
     return entries
 
 
-RUN = requirements("requirements.in")
-DEVELOP = requirements("requirements-dev.in")
+EXTRAS = PROJECT["optional-dependencies"]
+LIBRARY = requirements(PROJECT["dependencies"])
+RUN = LIBRARY | requirements([*EXTRAS["figures"], *EXTRAS["pipeline"]])
+DEVELOP = requirements(EXTRAS["dev"])
 ENTRIES = locked()
 
 
@@ -125,6 +127,29 @@ def test_everything_imported_is_a_direct_requirement(folder, requirements):
     for name in imports(ROOT / folder):
         providers = {canonicalize_name(one) for one in distributions.get(name, [name])}
         assert providers & direct, f"{folder} imports {name}"
+
+
+def python(program):
+    """Return what a program says in a Python of its own."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ["nonlinearity", "simulation", "theory"])
+def test_the_mathematics_needs_no_extra(name):
+    extra = {canonicalize_name(one) for one in RUN.keys() - LIBRARY.keys()}
+    providers = metadata.packages_distributions().items()
+    blocked = {
+        module
+        for module, given in providers
+        if extra & {canonicalize_name(one) for one in given}
+    }
+    assert {"h5py", "matplotlib", "pandas", "snakemake", "yaml"} <= blocked
+    said = python(
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(blocked)!r}))\n"
+        f"import interpolation_error.{name} as room; print(room.__name__)"
+    )
+    assert said.strip() == f"interpolation_error.{name}"
 
 
 def test_the_package_supports_what_setup_accepts():
