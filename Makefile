@@ -19,7 +19,6 @@ PROFILE_HERE = $(if $(wildcard $(PROFILE)/config.* profiles/$(PROFILE)/config.*)
 	PROFILE: there is no '$(PROFILE)'; allowed: \
 	$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml)), or a folder with a config.yaml))
 RESULTS = results
-THEORY_TESTS = tests/theory
 COMPILE = uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock"
@@ -52,7 +51,7 @@ test: setup ## tests and examples, about 5 minutes
 
 test-processors: setup ## the theory with the kernels of two older processors
 	@for kernel in Haswell Nehalem; do OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=1 \
-		OPENBLAS_NUM_THREADS=1 pytest -n auto $(THEORY_TESTS) || exit 1; done
+		OPENBLAS_NUM_THREADS=1 pytest -n auto tests/theory || exit 1; done
 
 test-damage: setup ## kills jobs, spoils files, fills a disk: all must be noticed
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 pytest -n auto -m damage tests

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from interpolation_error import simulation, theory
 from interpolation_error.figures.tables import expected_share
 from interpolation_error.model import data
-from interpolation_error.model.nonlinearity import hermite_coefficients
+from interpolation_error.model.hermite import hermite_coefficients
 
 SEED, DRAWS = 20250618, 12
 AREA = 400 * 800  # n p of every setting

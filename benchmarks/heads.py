@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 from interpolation_error import simulation
 from interpolation_error.figures.tables import expected_share
 from interpolation_error.model import data
-from interpolation_error.model.nonlinearity import get, hermite_coefficients, panels
+from interpolation_error.model.hermite import hermite_coefficients, panels
+from interpolation_error.model.nonlinearity import get
 
 SEED, DRAWS = 20250618, 20
 SIZES = ((1000, 350), (400, 800))

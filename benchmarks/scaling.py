@@ -19,8 +19,8 @@ import pandas as pd
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from interpolation_error import simulation, theory
-from interpolation_error.model import data, nonlinearity
+from interpolation_error import nonlinearity, simulation, theory
+from interpolation_error.model import data
 
 HERE = Path(__file__).parent
 DIMENSION = 512

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from interpolation_error import simulation, theory
 from interpolation_error.figures import study_drawing, study_prediction, study_table
 from interpolation_error.model import data, study, word_tokens
-from interpolation_error.model.nonlinearity import diagonal_limit, hermite_coefficients
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
 from interpolation_error.model.study import DIRECTIONS, WEIGHTS, WORDS, Matrix
 from interpolation_error.model.weights import AttentionWeights
 from interpolation_error.simulation import study_simulation

@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpolation_error.model import nonlinearity as nonlinearities
-from interpolation_error.model.nonlinearity import (
+from interpolation_error.model import hermite
+from interpolation_error.model.hermite import (
     HermiteCoefficients,
-    Nonlinearity,
     diagonal_limit,
+    hermite_coefficients,
+)
+from interpolation_error.model.nonlinearity import (
+    Nonlinearity,
     from_file,
     get,
-    hermite_coefficients,
     hermite_mix,
     names,
     rescaled,
@@ -307,7 +309,7 @@ def test_a_file_without_such_a_function_is_one_clear_line(tmp_path, source, mess
 
 
 def test_closed_forms_are_of_registered_functions():
-    assert set(nonlinearities._CLOSED_FORMS) <= set(names())
+    assert set(hermite._CLOSED_FORMS) <= set(names())
 
 
 @pytest.mark.parametrize("degree", [2, 3, 4, 5, 6])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from interpolation_error.model import data
-from interpolation_error.model.nonlinearity import get, hermite_coefficients
+from interpolation_error.model.hermite import hermite_coefficients
+from interpolation_error.model.nonlinearity import get
 from interpolation_error.simulation.linearization import operator_norm, remainder
 
 

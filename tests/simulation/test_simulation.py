@@ -14,11 +14,8 @@ from interpolation_error.model.data import (
     noise,
     signal_plus_noise,
 )
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.simulation import (
     attention,
     attention_error,

@@ -4,7 +4,7 @@ from math import acos, asin, cosh, exp, pi, sqrt
 
 import pytest
 
-from interpolation_error.model import nonlinearity
+from interpolation_error import nonlinearity
 from interpolation_error.theory.correlated_scores import product_mean
 
 CORRELATIONS = [-1.0, -0.9999, -0.3, 0.03, 1 - 1e-9]

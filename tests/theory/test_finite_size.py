@@ -9,12 +9,8 @@ from scipy import stats
 
 from interpolation_error import simulation, theory
 from interpolation_error.model import data
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    diagonal_limit,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.theory import (
     ConvergenceError,
     InnerProducts,

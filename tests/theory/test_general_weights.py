@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interpolation_error import theory
-from interpolation_error.model import nonlinearity
+from interpolation_error import nonlinearity, theory
 from interpolation_error.theory import general_weights as general
 from interpolation_error.theory.correlated_scores import product_mean
 from interpolation_error.theory.general_weights import (

@@ -5,11 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.theory.shifted_averages import ShiftedAverages
 
 NAMES = ["tanh", "sign", "relu", "truncated_exp", "cos"]

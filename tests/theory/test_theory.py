@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import integrate
 
-from interpolation_error import theory
-from interpolation_error.model import data, nonlinearity
+from interpolation_error import nonlinearity, theory
+from interpolation_error.model import data
 from interpolation_error.theory import ConvergenceError, InnerProducts, fixed_point
 from interpolation_error.theory import limit as theory_limit
 from tests.theory.scalar_route import Setting, averages, predict

@@ -11,17 +11,16 @@ from interpolation_error.figures import checked_yaml
 from interpolation_error.figures.definition import read_figure
 from interpolation_error.model.curve import Curve
 from interpolation_error.model.setting import Setting
-from interpolation_error.verdicts.claims import (
+from interpolation_error.verdicts.claims import judge, verdicts
+from interpolation_error.verdicts.claims_table import markdown, rows
+from interpolation_error.verdicts.statistics import (
     STATISTICS,
     Measured,
     Point,
     _between,
-    judge,
     measured,
     points,
-    verdicts,
 )
-from interpolation_error.verdicts.claims_table import markdown, rows
 
 ROOT = Path(__file__).parents[2]
 VALUES = (0.5, 1.0, 2.0, 4.0)

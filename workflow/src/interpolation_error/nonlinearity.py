@@ -1,12 +1,14 @@
-"""Nonlinearities by a short name; they live in ``model/nonlinearity.py``."""
+"""Nonlinearities and their Hermite coefficients, which ``model`` defines."""
 
-from interpolation_error.model.nonlinearity import (
+from interpolation_error.model.hermite import (
     HermiteCoefficients,
-    Nonlinearity,
     diagonal_limit,
+    hermite_coefficients,
+)
+from interpolation_error.model.nonlinearity import (
+    Nonlinearity,
     from_file,
     get,
-    hermite_coefficients,
     hermite_mix,
     names,
     rescaled,

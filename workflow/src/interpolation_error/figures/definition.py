@@ -23,8 +23,8 @@ from interpolation_error.figures.figure import (
     Style,
     log_bins,
 )
+from interpolation_error.model import hermite, tokens_file
 from interpolation_error.model import nonlinearity as nonlinearities
-from interpolation_error.model import tokens_file
 from interpolation_error.model.curve import FIELDS, WHOLE, Curve, at, log_width
 from interpolation_error.model.setting import (
     Direction,
@@ -274,9 +274,9 @@ def _check_function(
     )
     function = setting.function()
     if kept_at is not None:
-        nonlinearities.diagonal_limit(function, kept_at)
+        hermite.diagonal_limit(function, kept_at)
     try:
-        nonlinearities.hermite_coefficients(function)
+        hermite.hermite_coefficients(function)
     except ValueError as error:
         if temperature == 1:
             raise

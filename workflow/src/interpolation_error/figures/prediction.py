@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from interpolation_error import theory
 from interpolation_error.figures.lines import line
 from interpolation_error.model.curve import Curve, log_width
-from interpolation_error.model.nonlinearity import diagonal_limit, hermite_coefficients
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
 from interpolation_error.model.setting import Setting
 
 Array = NDArray[np.float64]

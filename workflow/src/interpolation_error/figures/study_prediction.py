@@ -12,7 +12,7 @@ from interpolation_error import theory
 from interpolation_error.figures.lines import BETWEEN
 from interpolation_error.model import identity_fit
 from interpolation_error.model.checks import Array
-from interpolation_error.model.nonlinearity import diagonal_limit, hermite_coefficients
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
 from interpolation_error.model.study import (
     DIRECTIONS,
     THEORIES,

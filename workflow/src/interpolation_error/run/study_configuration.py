@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from interpolation_error.figures.figure import Limits, thinned
 from interpolation_error.model import nonlinearity, pretrained, word_tokens
-from interpolation_error.model.nonlinearity import diagonal_limit
+from interpolation_error.model.hermite import diagonal_limit
 from interpolation_error.model.study import (
     Heads,
     Model,

@@ -15,12 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack
 
 from interpolation_error.model.checks import as_key_and_query, as_tokens, as_whole
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    diagonal_limit,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.simulation.probe import (
     TOGETHER,
     checked,

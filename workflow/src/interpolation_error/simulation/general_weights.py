@@ -13,12 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from interpolation_error.model.checks import Array, as_finite, as_tokens
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    diagonal_limit,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.simulation.attention import DIAGONALS
 from interpolation_error.simulation.probe import linear_regression_error
 

@@ -19,11 +19,8 @@ from interpolation_error.model.checks import (
     as_tokens,
     as_vector,
 )
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 
 Array = NDArray[np.float64]
 

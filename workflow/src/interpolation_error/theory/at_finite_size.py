@@ -24,12 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import roots_hermitenorm
 
 from interpolation_error.model.checks import Array, as_finite, as_positive, as_whole
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    diagonal_limit,
-    get,
-    hermite_coefficients,
-)
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 from interpolation_error.theory.fixed_point import ConvergenceError, solve_plain
 from interpolation_error.theory.limit import InnerProducts
 from interpolation_error.theory.shifted_averages import ShiftedAverages

@@ -11,13 +11,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from interpolation_error.model.nonlinearity import (
-    LIMIT,
-    Nonlinearity,
-    get,
-    hermite_coefficients,
-    on_panels,
-)
+from interpolation_error.model.hermite import LIMIT, hermite_coefficients, on_panels
+from interpolation_error.model.nonlinearity import Nonlinearity, get
 
 Array = NDArray[np.float64]
 

@@ -20,13 +20,8 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from interpolation_error.model.checks import Array, Arrays, as_finite, as_positive
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    diagonal_limit,
-    get,
-    hermite_coefficients,
-    rescaled,
-)
+from interpolation_error.model.hermite import diagonal_limit, hermite_coefficients
+from interpolation_error.model.nonlinearity import Nonlinearity, get, rescaled
 from interpolation_error.theory import fixed_point
 from interpolation_error.theory.correlated_scores import product_mean
 from interpolation_error.theory.fixed_point import ConvergenceError

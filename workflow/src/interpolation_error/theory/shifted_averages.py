@@ -16,11 +16,8 @@ import numpy as np
 from scipy.interpolate import RectBivariateSpline, make_interp_spline
 
 from interpolation_error.model.checks import Array
-from interpolation_error.model.nonlinearity import (
-    Nonlinearity,
-    hermite_coefficients,
-    on_panels,
-)
+from interpolation_error.model.hermite import hermite_coefficients, on_panels
+from interpolation_error.model.nonlinearity import Nonlinearity
 
 _REACH = 9.0  # standard deviations beyond which the normal law is left out
 _STEP = 0.1  # of the grid: splines of degree five are then good to 1e-9
